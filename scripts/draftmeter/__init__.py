@@ -1,0 +1,1 @@
+"""draftmeter measures speculative decoding where it runs."""

@@ -1,0 +1,186 @@
+"""The cross-checks of one record: three sources that must say the same, and identities within the counters.
+
+Counters are the truth for the server, per-request metrics for our requests, log lines for intervals. Every residual is
+`found - expected`: counters above own requests are other clients, lines below counters are missing log.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Literal
+
+from draftmeter.collect.loglines import Interval
+from draftmeter.collect.prometheus import Counts, Scrape, count_changes
+from draftmeter.record import Record, RequestRow
+
+# 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a double.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of a record. Unknown: `found`, `expected` or both are null, and `reason` says why."""
+
+    check: str
+    expected: float | None
+    found: float | None
+    residual: float | None
+    unit: str
+    tolerance: float
+    status: Literal["ok", "failed", "unknown"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources of one record: two scrapes with their difference, its requests and its intervals."""
+
+    record: Record
+    before: Scrape
+    after: Scrape
+    counts: Counts
+    requests: Sequence[RequestRow]
+    intervals: Sequence[Interval]
+
+
+def reconcile(sources: Sources) -> list[Check]:
+    """All checks of a record, in a fixed order."""
+    return [
+        *_check_process(sources),
+        *_check_identities(sources.counts),
+        *_check_requests(sources),
+        *_check_counters_against_requests(sources),
+        *_check_counters_against_lines(sources),
+    ]
+
+
+def _check_process(sources: Sources) -> list[Check]:
+    """That both scrapes read one server process."""
+    before, after = sources.before, sources.after
+    reason = "" if before.start_time is not None and after.start_time is not None else "the server shows no start time"
+    fallen = sum(change < 0 for change in count_changes(before, after).values())
+    return [
+        _compare("start time unchanged", before.start_time, after.start_time, "s", reason=reason),
+        _compare("counters never fall", 0, fallen, "counters"),
+    ]
+
+
+def _check_identities(counts: Counts) -> list[Check]:
+    """What must hold within the counters, whatever the server accepted."""
+    at_least = (counts.drafts, *counts.accepted_per_position)
+    rises = sum(later > earlier for earlier, later in pairwise(at_least))
+    mean_length = one_plus_shares = None
+    if counts.drafts > 0:
+        mean_length = 1 + counts.accepted / counts.drafts
+        one_plus_shares = 1 + sum(accepted / counts.drafts for accepted in counts.accepted_per_position)
+    return [
+        _compare("accepted is the sum over positions", counts.accepted, sum(counts.accepted_per_position), "tokens"),
+        _compare("shares do not rise", 0, rises, "positions"),
+        _compare(
+            "one plus the shares is the mean length",
+            mean_length,
+            one_plus_shares,
+            "tokens per step",
+            tolerance=ROUNDING * (counts.k + 1),
+            reason="" if counts.drafts > 0 else "the server made no draft during the run",
+        ),
+    ]
+
+
+def _check_requests(sources: Sources) -> list[Check]:
+    """That every request finished, and that its per-request metrics are complete."""
+    rows, k = sources.requests, sources.counts.k
+    finished = sum(row.error is None and row.finish_reason is not None for row in rows)
+    histograms = [row.acceptance_histogram for row in rows if row.acceptance_histogram is not None]
+    wrong_length = sum(len(histogram) != k + 1 for histogram in histograms)
+    wrong_sum = sum(not _histogram_adds_up(row) for row in rows if row.acceptance_histogram is not None)
+    reason = "" if histograms else "no request carries an acceptance histogram"
+    return [
+        _compare("requests recorded", sources.record.requests, len(rows), "requests", reason="record.json has none"),
+        _compare("requests finished without error", len(rows), finished, "requests"),
+        _compare("histograms without K + 1 counts", 0, wrong_length if histograms else None, "requests", reason=reason),
+        _compare("histograms that do not add up", 0, wrong_sum if histograms else None, "requests", reason=reason),
+    ]
+
+
+def _histogram_adds_up(row: RequestRow) -> bool:
+    histogram = row.acceptance_histogram or []
+    return row.drafts == sum(histogram) and row.accepted_tokens == sum(n * count for n, count in enumerate(histogram))
+
+
+def _check_counters_against_requests(sources: Sources) -> list[Check]:
+    """The server's counters against the sums over our requests; residuals above 0 are other clients."""
+    counts, rows = sources.counts, sources.requests
+
+    def compare(name: str, found: int, of_row: Callable[[RequestRow], int | None], unit: str) -> Check:
+        own, reason = _sum_over_requests(rows, of_row)
+        return _compare(f"counters against requests: {name}", own, found, unit, reason=reason)
+
+    own_drafts, reason = _sum_over_requests(rows, lambda row: row.drafts)
+    others = None
+    if own_drafts is not None and counts.drafts > 0:
+        others = (counts.drafts - own_drafts) / counts.drafts
+    elif counts.drafts == 0:
+        reason = "the server made no draft during the run"
+    return [
+        compare("drafts", counts.drafts, lambda row: row.drafts, "drafts"),
+        compare("draft tokens", counts.draft_tokens, lambda row: row.draft_tokens, "tokens"),
+        compare("accepted", counts.accepted, lambda row: row.accepted_tokens, "tokens"),
+        *(
+            compare(f"accepted at {k}", count, partial(accepted_at, k=k), "tokens")
+            for k, count in enumerate(counts.accepted_per_position, start=1)
+        ),
+        compare("generation tokens", counts.generation_tokens, lambda row: row.reply_tokens, "tokens"),
+        _compare("counters against requests: requests", len(rows), counts.requests_finished, "requests"),
+        _compare("other clients' share of drafts", 0, others, "fraction", reason=reason),
+    ]
+
+
+def accepted_at(row: RequestRow, k: int) -> int | None:
+    """Drafts of a request of which at least k tokens were accepted; null without a histogram."""
+    return None if row.acceptance_histogram is None else sum(row.acceptance_histogram[k:])
+
+
+def _sum_over_requests(
+    rows: Sequence[RequestRow], of_row: Callable[[RequestRow], int | None]
+) -> tuple[int | None, str]:
+    values = [of_row(row) for row in rows]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None, f"{len(values) - len(known)} of {len(values)} requests carry no such count"
+    return sum(known), ""
+
+
+def _check_counters_against_lines(sources: Sources) -> list[Check]:
+    """The sums over the log's intervals against the counters; residuals below 0 are missing log."""
+    counts, intervals = sources.counts, sources.intervals
+    drafted = sum(interval.drafted for interval in intervals) if intervals else None
+    accepted = sum(interval.accepted for interval in intervals) if intervals else None
+    reason = "" if intervals else "the log has no SpecDecoding line of this run"
+    return [
+        _compare("lines against counters: draft tokens", counts.draft_tokens, drafted, "tokens", reason=reason),
+        _compare("lines against counters: accepted", counts.accepted, accepted, "tokens", reason=reason),
+    ]
+
+
+def _compare(
+    check: str,
+    expected: float | None,
+    found: float | None,
+    unit: str,
+    *,
+    tolerance: float = 0.0,
+    reason: str = "",
+) -> Check:
+    """`reason` explains a null and is dropped if both numbers are there."""
+    if expected is None or found is None:
+        return Check(check, _float(expected), _float(found), None, unit, tolerance, "unknown", reason)
+    residual = found - expected
+    status: Literal["ok", "failed"] = "ok" if abs(residual) <= tolerance else "failed"
+    text = "" if status == "ok" else f"found {found:.15g}, expected {expected:.15g} {unit}"
+    return Check(check, float(expected), float(found), float(residual), unit, tolerance, status, text)
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,126 @@
+"""One measuring job: boot a server once, execute the runs that are missing, leave a record for each, write boot.json last."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import aiohttp
+
+from draftmeter.measure.client import ClientError
+from draftmeter.measure.execute import execute_run
+from draftmeter.measure.progress import say
+from draftmeter.measure.scrape import QuietTimeout
+from draftmeter.measure.server import RunningServer, ServerError, running_server
+from draftmeter.provenance import model_revision
+from draftmeter.plan import BootPlan, RunPlan
+from draftmeter.record import Boot, BootRun, Record, RecordError, Revision, read_record
+from draftmeter.strict import write_json
+
+
+def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) -> None:
+    """Execute the runs of `plan` for which no complete record exists, and list all of them in `boot_json`.
+
+    Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new attempt, and finished runs
+    of earlier attempts stay as they are. Raises :class:`ServerError`, :class:`ClientError` or :class:`QuietTimeout`.
+    """
+    folder = boot_json.parent
+    finished = finished_runs(plan, folder)
+    missing = [run for run in plan.runs if run.run not in finished]
+    name = f"{plan.server_name}/{plan.boot}"
+    if missing:
+        attempt = _next_attempt(folder)
+        say(f"{name}: attempt {attempt}, {len(missing)} of {len(plan.runs)} runs to execute: {', '.join(r.run for r in missing)}")
+        model_path, revision = model_revision(plan.model_name, model_json)
+        attempt_folder = folder / f"attempt-{attempt}"
+        attempt_folder.mkdir(parents=True)
+        log = logs / f"{plan.server_name}-{plan.boot}-attempt-{attempt}.server.log"
+        with _sigterm_as_exit(), running_server(plan, model_path, log) as server:
+            asyncio.run(_execute_runs(plan, missing, server, revision, attempt_folder))
+        finished = finished_runs(plan, folder)
+    else:
+        say(f"{name}: every run has a complete record; no server is started")
+    write_json(
+        boot_json,
+        Boot(
+            study=plan.study,
+            server=plan.server_name,
+            boot=plan.boot,
+            replicate=plan.replicate,
+            runs=[finished[run.run] for run in plan.runs],
+        ),
+    )
+
+
+def finished_runs(plan: BootPlan, folder: Path) -> dict[str, BootRun]:
+    """The complete records of `folder` that belong to this plan, by run: the first attempt that has one."""
+    found: dict[str, BootRun] = {}
+    for attempt_folder in sorted(folder.glob("attempt-*"), key=_attempt_number):
+        for run in plan.runs:
+            record = _complete_record(attempt_folder / run.run)
+            if record is not None and record.fingerprint == plan.fingerprint(run) and run.run not in found:
+                path = f"{attempt_folder.name}/{run.run}"
+                found[run.run] = BootRun(run=run.run, attempt=record.attempt, fingerprint=record.fingerprint, path=path)
+    return found
+
+
+def _complete_record(folder: Path) -> Record | None:
+    if not folder.exists():
+        return None
+    try:
+        return read_record(folder)
+    except RecordError as error:
+        say(f"not used: {error}")
+        return None
+
+
+async def _execute_runs(
+    plan: BootPlan, runs: list[RunPlan], server: RunningServer, revision: Revision, folder: Path
+) -> None:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=plan.server.quiet_timeout_s)
+    # A kept connection may be closed by the server in the moment in which the next request is written.
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        for number, run in enumerate(runs, start=1):
+            name = f"{plan.server_name}/{plan.boot}: run {number} of {len(runs)} {run.run}"
+            try:
+                await execute_run(plan, run, server, revision, session, folder, name)
+            except (ClientError, QuietTimeout, aiohttp.ClientError, TimeoutError) as error:
+                ending = await _how_it_died(server)
+                if ending is not None:
+                    raise ServerError(f"server {plan.server_name}/{plan.boot} died during run {run.run}: {ending}") from error
+                raise ClientError(f"run {run.run}: {error or type(error).__name__}") from error
+
+
+async def _how_it_died(server: RunningServer) -> str | None:
+    """A dying server closes its connections a moment before its process ends: give it that moment."""
+    for _ in range(50):
+        ending = server.died()
+        if ending is not None:
+            return ending
+        await asyncio.sleep(0.1)
+    return None
+
+
+def _next_attempt(folder: Path) -> int:
+    return max((_attempt_number(path) for path in folder.glob("attempt-*")), default=0) + 1
+
+
+def _attempt_number(path: Path) -> int:
+    return int(path.name.removeprefix("attempt-"))
+
+
+@contextmanager
+def _sigterm_as_exit() -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that the server is stopped on the way."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

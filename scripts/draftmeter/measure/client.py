@@ -1,0 +1,152 @@
+"""Send requests to an OpenAI-compatible vLLM server and note what came back: times, counts, hashes; never text on disk."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from draftmeter.measure.prompts import Turn
+from draftmeter.record import RequestRow
+from draftmeter.strict import canonical_json
+from draftmeter.study import Sampling, Workload
+
+
+class ClientError(RuntimeError):
+    """The server stopped answering: which server, what was seen."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """One connection pool to one server; `model` is the name under which it serves."""
+
+    session: aiohttp.ClientSession
+    url: str
+    model: str
+    workload: Workload
+
+    async def send(self, turn: Turn, messages: list[dict[str, str]], due: float) -> tuple[RequestRow, str]:
+        """Send one chat request and return its row and the reply's text (kept in memory for the next turn only).
+
+        An answer that says what was wrong with one request is noted in its row; a server that cannot be reached at all
+        raises :class:`ClientError`, because the run is then lost.
+        """
+        body = self._body(turn, messages)
+        reply = _Reply()
+        sent = time.time()
+        error = None
+        try:
+            async with self.session.post(f"{self.url}/v1/chat/completions", json=body) as response:
+                if response.status != 200:
+                    error = f"HTTP {response.status}: {_reason(await response.text())}"
+                else:
+                    async for event in _events(response):
+                        reply.take(event, time.time())
+                    error = reply.error or (None if reply.whole else "the stream ended before its last chunk")
+        except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as failure:
+            raise ClientError(
+                f"server {self.url}: request {turn.request_id} failed: {type(failure).__name__}: {failure}"
+            ) from failure
+        return reply.row(turn, body, due, sent, error), reply.text
+
+    def _body(self, turn: Turn, messages: list[dict[str, str]]) -> dict[str, Any]:
+        sampling: Sampling = self.workload.sampling
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "n": 1,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": turn.max_tokens,
+            "seed": turn.seed,
+            "return_token_ids": True,
+        }
+        if sampling.top_k:
+            body["top_k"] = sampling.top_k
+        arguments = {key: turn.category if value == "{category}" else value for key, value in self.workload.template_arguments.items()}
+        if arguments:
+            body["chat_template_kwargs"] = arguments
+        return body
+
+
+@dataclass
+class _Reply:
+    times: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str | None = None
+    usage: dict[str, Any] | None = None
+    acceptance: dict[str, Any] | None = None
+    error: str | None = None
+    whole: bool = False
+
+    def take(self, event: str, now: float) -> None:
+        if event == "[DONE]":
+            self.whole = True
+            return
+        chunk = json.loads(event)
+        if "error" in chunk:
+            self.error = _reason(event)
+            return
+        for choice in chunk.get("choices", ()):
+            tokens = choice.get("token_ids") or []
+            if tokens:
+                self.times.append(now)
+                self.tokens.extend(tokens)
+            self.text += choice.get("delta", {}).get("content") or ""
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        self.usage = chunk.get("usage") or self.usage
+        self.acceptance = (chunk.get("metrics") or {}).get("speculative_decoding") or self.acceptance
+
+    def row(self, turn: Turn, body: dict[str, Any], due: float, sent: float, error: str | None) -> RequestRow:
+        usage = self.usage or {}
+        acceptance = self.acceptance or {}
+        return RequestRow(
+            request_id=turn.request_id,
+            session_id=turn.session_id,
+            turn=turn.turn,
+            category=turn.category,
+            seed=turn.seed,
+            max_tokens=turn.max_tokens,
+            prompt_sha256=hashlib.sha256(canonical_json(body["messages"]).encode()).hexdigest(),
+            t_due=round(due, 6),
+            t_sent=round(sent, 6),
+            t_first=round(self.times[0], 6) if self.times else None,
+            t_last=round(self.times[-1], 6) if self.times else None,
+            chunk_times=[round(at - sent, 4) for at in self.times],
+            prompt_tokens=usage.get("prompt_tokens"),
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+            reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
+            reply_tokens=usage.get("completion_tokens"),
+            finish_reason=self.finish_reason,
+            acceptance_histogram=acceptance.get("acceptance_histogram"),
+            drafts=acceptance.get("num_spec_steps"),
+            draft_tokens=acceptance.get("num_draft_tokens"),
+            accepted_tokens=acceptance.get("num_accepted_draft_tokens"),
+            per_step_accepted=acceptance.get("per_step_accepted"),
+            per_step_drafted=acceptance.get("per_step_drafted"),
+            reply_token_sha256=hashlib.sha256(canonical_json(self.tokens).encode()).hexdigest() if self.tokens else None,
+            error=error,
+        )
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
+    """The data of each server-sent event of a stream."""
+    async for line in response.content:
+        if line.startswith(b"data:"):
+            yield line[5:].strip().decode()
+
+
+def _reason(answer: str) -> str:
+    """The server's own message, without the request that it may quote."""
+    try:
+        error = json.loads(answer).get("error", {})
+        return str(error.get("message", error))[:200]
+    except (ValueError, AttributeError):
+        return answer[:200]

@@ -1,0 +1,228 @@
+"""Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole group whatever happens."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from draftmeter.measure.progress import say
+from draftmeter.plan import BootPlan
+from draftmeter.strict import canonical_json
+
+HOST = "127.0.0.1"
+STOP_WAIT_S = 20.0
+TAIL_LINES = 25
+# Arguments that decide what is measured; a config cannot override them.
+OWN_ARGUMENTS = ("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name")
+SECRET_WORDS = ("key", "token", "secret", "password")
+NOT_SECRET = ("max-num-batched-tokens",)
+
+
+class ServerError(RuntimeError):
+    """A server that did not start or did not stay: which one, why, and the end of its log."""
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """A healthy server. `log` is the file with everything it printed."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    command: list[str]
+    environment: dict[str, str]
+    """Only what was set on top of the caller's environment."""
+    start_s: float
+    """Seconds from launch to health."""
+
+    def died(self) -> str | None:
+        """How the server ended, with the tail of its log; null while it runs."""
+        code = self.process.poll()
+        return None if code is None else f"{_ending(code)}\n{tail(self.log)}"
+
+
+def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
+    """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this interpreter and its prefix."""
+    server = plan.server
+    taken = sorted(set(server.arguments) & set(OWN_ARGUMENTS))
+    if taken:
+        raise ServerError(f"servers.{plan.server_name}.arguments: {taken} are set by draftmeter itself; remove them")
+    command = [_expand(part) for part in server.command]
+    command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
+    command += ["--speculative-config", canonical_json(server.speculative), "--per-request-spec-decode-metrics", "detailed"]
+    for name, value in server.arguments.items():
+        if value is True:
+            command.append(f"--{name}")
+        elif value is False:
+            command.append(f"--no-{name}")
+        else:
+            command += [f"--{name}", str(value)]
+    return command
+
+
+def server_environment(plan: BootPlan) -> dict[str, str]:
+    """The variables that the server gets on top of the caller's. Its log speaks UTC, so that no time stamp is ambiguous."""
+    environment = {name: _expand(value) for name, value in plan.server.environment.items()}
+    environment |= {"VLLM_LOGGING_LEVEL": "INFO", "VLLM_LOG_STATS_INTERVAL": f"{plan.server.log_interval_s:g}", "TZ": "UTC"}
+    environment |= {"VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1"}
+    if not plan.server.corrections:
+        environment["VLLM_PLUGINS"] = ""
+    preload = environment.get("LD_PRELOAD", "")
+    if preload and not Path(preload).exists():
+        raise ServerError(f"servers.{plan.server_name}.environment.LD_PRELOAD: {preload} does not exist")
+    return environment
+
+
+@contextmanager
+def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[RunningServer]:
+    """A healthy server for the time of the block. Raises :class:`ServerError` when it does not become healthy.
+
+    The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM (which the caller
+    turns into an exception).
+    """
+    name = f"{plan.server_name}/{plan.boot}"
+    port = _port(plan)
+    command = server_command(plan, model_path, port)
+    environment = server_environment(plan)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    say(f"{name}: server starts on port {port} (its log: {log})")
+    started = time.monotonic()
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509  no threads run yet
+            )
+        except OSError as error:
+            raise ServerError(f"server {name}: cannot run {command[0]!r}: {error.strerror}") from error
+    try:
+        url = f"http://{HOST}:{port}"
+        _wait_until_healthy(name, url, process, log, plan.server.start_timeout_s)
+        start_s = time.monotonic() - started
+        say(f"{name}: healthy after {start_s:.0f} s")
+        yield RunningServer(url, process, log, command, environment, start_s)
+    finally:
+        _end_group(process)
+        say(f"{name}: server stopped")
+
+
+def redacted(command: list[str]) -> list[str]:
+    """The command line without the values of arguments whose name speaks of a secret."""
+    shown = []
+    hide = False
+    for part in command:
+        shown.append("<redacted>" if hide else part)
+        name = part.removeprefix("--")
+        hide = part.startswith("--") and name not in NOT_SECRET and any(word in name for word in SECRET_WORDS)
+    return shown
+
+
+def redacted_environment(environment: dict[str, str]) -> dict[str, str]:
+    """The environment without the values of variables whose name speaks of a secret."""
+    return {
+        name: "<redacted>" if any(word in name.lower() for word in SECRET_WORDS) else value
+        for name, value in sorted(environment.items())
+    }
+
+
+def tail(log: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of a server's log, indented, for an error message."""
+    text = log.read_text(errors="replace").splitlines()[-lines:] if log.exists() else []
+    return f"the end of {log}:\n" + "\n".join(f"  | {line}" for line in text)
+
+
+def _port(plan: BootPlan) -> int:
+    wanted = plan.server.port or 0
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, wanted))
+        except OSError as error:
+            raise ServerError(
+                f"servers.{plan.server_name}.port: {wanted} is taken by another process ({error.strerror}); "
+                "end that process, choose another port, or use null for any free one"
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    said = time.monotonic()
+    while time.monotonic() < deadline:
+        code = process.poll()
+        if code is not None:
+            raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        if time.monotonic() - said > 10:
+            said = time.monotonic()
+            say(f"{name}: still starting, gives up in {deadline - said:.0f} s")
+        time.sleep(0.5)
+    raise ServerError(
+        f"server {name}: not healthy after {timeout_s:.0f} s (start_timeout_s); {tail(log)}"
+    )
+
+
+def _ending(code: int) -> str:
+    return f"ended by signal {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left the group."""
+    try:
+        family = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    _signal_group(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_WAIT_S
+    while time.monotonic() < deadline and (process.poll() is None or _group_lives(process.pid)):
+        time.sleep(0.1)
+    _signal_group(process.pid, signal.SIGKILL)
+    for child in family:
+        if child.is_running():
+            child.kill()
+    process.wait()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to send SIGTERM to the server if this process is killed before it can stop the server itself."""
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
+
+
+def _expand(text: str) -> str:
+    return text.replace("{python}", sys.executable).replace("{prefix}", sys.prefix)

@@ -1,0 +1,58 @@
+"""known_answer.json: the exact acceptance of every kind of request that a study sends to its known-answer model."""
+
+from typing import Any
+
+from draftmeter.models.known_answer import Setting, build_chain, expect
+from draftmeter.study import KnownAnswerModel, Study
+
+
+def known_answers(study: Study, model_name: str) -> dict[str, Any]:
+    """Expected counts per request, one entry a combination of group, sampling settings and reply limit.
+
+    Raises ValueError when the servers of the model draft different numbers of tokens: one file answers for one K.
+    """
+    model = study.models[model_name]
+    if not isinstance(model, KnownAnswerModel):
+        raise ValueError(f"models.{model_name}: source is {model.source}; only a known_answer model has known answers")
+    draft_tokens = {s.speculative.num_speculative_tokens for s in study.servers.values() if s.model == model_name}
+    if len(draft_tokens) != 1:
+        raise ValueError(
+            f"servers of model {model_name}: speculative.num_speculative_tokens are {sorted(draft_tokens)}; use one number"
+        )
+    k = draft_tokens.pop()
+    return {
+        "model": {"name": model_name, "seed": model.seed, "temperature": model.temperature, "draft_tokens": k},
+        "settings": [_answer(model, setting, k) for setting in settings(study)],
+    }
+
+
+def settings(study: Study) -> list[Setting]:
+    """Every distinct setting that a request of the study's runs can have, in a fixed order."""
+    workloads = {study.runs[run].workload for server in study.servers.values() for run in server.runs}
+    found = {
+        Setting(category, sampling.temperature, sampling.top_p, sampling.top_k, max_tokens)
+        for workload in workloads
+        for sampling in [study.workloads[workload].sampling]
+        for category in study.workloads[workload].categories
+        for max_tokens in sampling.max_tokens
+    }
+    return sorted(found, key=lambda s: (s.category, s.temperature, s.top_p, s.top_k, s.max_tokens))
+
+
+def _answer(model: KnownAnswerModel, setting: Setting, draft_tokens: int) -> dict[str, Any]:
+    expected = expect(build_chain(model, setting.category), setting, draft_tokens)
+    through = [accepted / expected.drafts for accepted in expected.accepted]
+    return {
+        "category": setting.category,
+        "temperature": setting.temperature,
+        "top_p": setting.top_p,
+        "top_k": setting.top_k,
+        "max_tokens": setting.max_tokens,
+        "drafts": expected.drafts,
+        "accepted": list(expected.accepted),
+        "emitted_tokens": expected.emitted_tokens,
+        "accepted_past_cut": expected.accepted_past_cut,
+        "share_through": through,
+        "chance": [now / before for now, before in zip(through, [1.0, *through[:-1]], strict=True)],
+        "tokens_per_step": 1 + sum(through),
+    }

@@ -1,0 +1,92 @@
+"""What has to be known about the machine and the software to read a record years later. Secrets stay out."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from draftmeter.record import Revision
+
+# Files above this size are named with their size only: hashing hundreds of gigabytes would cost more than the run.
+HASH_LIMIT_BYTES = 50_000_000
+
+
+def host() -> dict[str, Any]:
+    """Processor, memory and operating system; no host name."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "python": platform.python_version(),
+    }
+
+
+def gpus() -> tuple[list[str], str | None]:
+    """Names of the GPUs and the driver's version; an empty list where there is no nvidia-smi."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return [], None
+    query = [command, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
+    rows = [line.split(", ") for line in answer.stdout.splitlines() if ", " in line]
+    return [row[0] for row in rows], rows[0][1] if rows else None
+
+
+def packages() -> dict[str, str]:
+    """Name and version of every installed distribution."""
+    return dict(sorted((d.metadata["Name"].lower(), d.version) for d in importlib.metadata.distributions() if d.metadata["Name"]))
+
+
+def git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit and whether tracked files differ from it; (null, null) outside a repository."""
+    git = shutil.which("git")
+    if git is None:
+        return None, None
+
+    def ask(*arguments: str) -> str | None:
+        answer = subprocess.run([git, "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30, check=False)
+        return answer.stdout.strip() if answer.returncode == 0 else None
+
+    commit = ask("rev-parse", "HEAD")
+    changes = ask("status", "--porcelain", "--untracked-files=no")
+    return commit, None if commit is None or changes is None else bool(changes)
+
+
+def folder_revision(folder: Path) -> str:
+    """A sha256 over names, sizes and, for files up to 50 MB, contents of a checkpoint's files."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        size = path.stat().st_size
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if size <= HASH_LIMIT_BYTES else "-"
+        digest.update(f"{path.relative_to(folder)} {size} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def model_revision(name: str, model_json: Path) -> tuple[str, Revision]:
+    """The path that the server loads and the revision, as the models stage wrote them into model.json."""
+    found = json.loads(model_json.read_text())
+    path = found["path"] if Path(found["path"]).is_absolute() else str(model_json.parent / found["path"])
+    revision = found["revision"]
+    return path, Revision(
+        name=name, source=found["source"], revision=revision, tokenizer_revision=revision, draft_revision=revision
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

@@ -1,0 +1,182 @@
+"""A record: the folder that one run leaves behind. Raw, immutable, self-describing.
+
+Layout, one folder a run: ``results/records/<server>/<boot>/attempt-<n>/<run>/`` with
+
+=====================  ==============================================================================
+``record.json``        what was run (:class:`Record`); written before the run, completed after it
+``metrics-before.prom``, ``metrics-after.prom``   the server's /metrics as raw text
+``server.log``         the server's statistics lines of that time; never prompts
+``requests.jsonl``     one :class:`RequestRow` a request; never prompts or replies, only their hashes
+=====================  ==============================================================================
+
+A run in progress lives in ``<run>.partial``; the folder is renamed once it is whole.
+"""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from draftmeter.strict import Strict
+
+
+def _parse_time(value: Any) -> Any:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
+
+
+Time = Annotated[datetime, BeforeValidator(_parse_time)]
+
+
+class RecordError(ValueError):
+    """A record that cannot be used: which file, what was found, what would be right."""
+
+
+class Revision(Strict):
+    """Where a model's files came from; `revision` is a commit hash or, for a model that we wrote, a sha256 of its files."""
+
+    name: str
+    source: str
+    revision: str
+    tokenizer_revision: str
+    draft_revision: str
+
+
+class Record(Strict):
+    """Everything needed to say what a run measured. Times are aware; `end` is null until the run is complete."""
+
+    schema_version: Literal[1] = 1
+    study: str
+    study_kind: Literal["known_answer", "served_model"]
+    server: str
+    boot: str
+    attempt: int
+    replicate: int
+    run: str
+    order: int
+    fingerprint: str
+    server_arguments: list[str]
+    server_environment: dict[str, str]
+    model: Revision
+    precision: str
+    speculative: dict[str, Any]
+    attention_backend: str | None
+    workload: str
+    workload_label: str
+    reasoning: Literal["on", "off"] | None
+    sampling: dict[str, Any]
+    streams: int | None
+    """Requests kept in flight; null for session traffic, where the number varies."""
+    prompts_sha256: str
+    """Of the user's texts in order; empty until the run is complete."""
+    engine: Literal["vllm"] = "vllm"
+    engine_version: str
+    corrections: list[str]
+    """Corrections to the engine that were active, by name, as the server's own log reported them."""
+    log_interval_s: float
+    time_zone: str
+    """Zone of the time stamps in server.log, as an UTC offset such as +00:00."""
+    clock_offset_s: float
+    host: dict[str, Any]
+    gpu: list[str]
+    driver: str | None
+    packages: dict[str, str]
+    git_commit: str | None
+    git_dirty: bool | None
+    server_start_s: float
+    """Seconds from the server's launch until it was healthy."""
+    start: Time
+    end: Time | None = None
+    first_sent: Time | None = None
+    last_received: Time | None = None
+    requests: int | None = None
+    errors: int | None = None
+
+
+class RequestRow(Strict):
+    """One line of requests.jsonl. Times are Unix seconds of the client's clock; a null is unknown, never zero."""
+
+    request_id: str
+    session_id: str
+    turn: int
+    category: str
+    """What the workload says about the request: in the known-answer study, its group of tokens."""
+    seed: int
+    max_tokens: int
+    prompt_sha256: str
+    t_due: float
+    t_sent: float
+    t_first: float | None
+    t_last: float | None
+    chunk_times: list[float] = Field(default_factory=list)
+    """Arrival of each chunk with tokens, seconds after t_sent."""
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    reply_tokens: int | None
+    finish_reason: str | None
+    acceptance_histogram: list[int] | None
+    """K+1 counts: drafts of which 0, 1, ... K tokens were accepted, as the server counted them."""
+    drafts: int | None
+    draft_tokens: int | None
+    accepted_tokens: int | None
+    per_step_accepted: list[int] | None
+    per_step_drafted: list[int] | None
+    reply_token_sha256: str | None
+    score: float | None = None
+    error: str | None = None
+
+
+class BootRun(Strict):
+    """One run of a boot as boot.json lists it; `path` is relative to the folder of boot.json."""
+
+    run: str
+    attempt: int
+    fingerprint: str
+    path: str
+
+
+class Boot(Strict):
+    """boot.json: the small file that a measuring job declares and writes last."""
+
+    study: str
+    server: str
+    boot: str
+    replicate: int
+    runs: list[BootRun]
+
+
+def read_record(folder: Path) -> Record:
+    """Read a complete record; raise :class:`RecordError` for a folder that is missing, cut short or malformed."""
+    path = folder / "record.json"
+    try:
+        record = Record.model_validate(json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise RecordError(f"{path}: not found; a record is a folder with a record.json") from None
+    except (ValidationError, ValueError) as error:
+        raise RecordError(f"{path}: not a record of schema version 1: {error}") from error
+    if record.end is None or folder.name.endswith(".partial"):
+        raise RecordError(f"{path}: the run has no end; it was interrupted and is not a measurement")
+    return record
+
+
+def read_boot(path: Path) -> Boot:
+    """Read a boot.json; raise :class:`RecordError` with the file's name when it is malformed."""
+    try:
+        return Boot.model_validate(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: not a boot.json: {error}") from error
+
+
+def read_requests(folder: Path) -> list[RequestRow]:
+    """Read requests.jsonl of a record; a malformed line is an error that names the line."""
+    path = folder / "requests.jsonl"
+    rows = []
+    with path.open() as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                rows.append(RequestRow.model_validate(json.loads(line)))
+            except ValueError as error:
+                raise RecordError(f"{path}, line {number}: not a request row: {error}") from error
+    return rows

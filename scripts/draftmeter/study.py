@@ -1,0 +1,282 @@
+"""The config of a study as strict models: one complete file, every key with a meaning, an unknown key an error."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from draftmeter.strict import Strict
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$", max_length=60)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class ConfigError(ValueError):
+    """A config that cannot be used: which key, what was found, what would be right."""
+
+
+class StudyIdentity(Strict):
+    """Who the study is, and the two numbers that everything else is derived from: seed and scale."""
+
+    name: Name
+    title: str
+    kind: Literal["known_answer", "served_model"]
+    seed: Annotated[int, Field(ge=0)]
+    scale: Positive
+
+
+class TokenGroup(Strict):
+    """A group of tokens of the known-answer model that never mixes with another."""
+
+    chances: Annotated[list[Annotated[float, Field(gt=0.05, lt=0.95)]], Field(min_length=3, max_length=3)]
+    end_of_text: Annotated[float, Field(gt=0, lt=0.05)]
+
+
+class KnownAnswerModel(Strict):
+    """A checkpoint that the study writes itself; its acceptance follows from its transition matrix."""
+
+    source: Literal["known_answer"]
+    seed: Annotated[int, Field(ge=0)]
+    temperature: Positive
+    """The temperature at which the served distribution is the transition matrix itself."""
+    groups: Annotated[dict[str, TokenGroup], Field(min_length=6)]
+
+
+class FolderModel(Strict):
+    """A checkpoint that lies in a folder of this machine."""
+
+    source: Literal["folder"]
+    path: str
+
+
+class HubModel(Strict):
+    """A published checkpoint. `revision` is a commit hash, or `unresolved`: a run then refuses to start."""
+
+    source: Literal["hub"]
+    repository: str
+    revision: Annotated[str, Field(pattern=r"^([0-9a-f]{40}|unresolved)$")]
+
+
+Model = Annotated[KnownAnswerModel | FolderModel | HubModel, Field(discriminator="source")]
+
+
+class Speculative(Strict):
+    """vLLM's --speculative-config: the drafting method and the draft tokens per step."""
+
+    method: str
+    num_speculative_tokens: Annotated[int, Field(ge=1, le=16)]
+
+
+class Resources(Strict):
+    """What a measuring job asks of the machine or of the cluster."""
+
+    gpu: Annotated[int, Field(ge=0)]
+    gpu_model: str | None
+    cpus: Count
+    mem_mb: Count
+    runtime_min: Count
+
+
+class Server(Strict):
+    """One vLLM configuration and the runs that each of its boots executes, in order."""
+
+    model: Name
+    command: Annotated[list[str], Field(min_length=1)]
+    arguments: dict[str, str | int | float | bool]
+    environment: dict[str, str]
+    precision: str
+    speculative: Speculative
+    corrections: bool
+    """Whether draftmeter's corrections to the engine may act (they do so only where they find their fault)."""
+    port: Annotated[int, Field(ge=1024, le=65535)] | None
+    """null: any free port of the loopback interface."""
+    log_interval_s: Positive
+    start_timeout_s: Positive
+    quiet_timeout_s: Positive
+    boots: Count
+    runs: Annotated[list[Name], Field(min_length=1)]
+    resources: Resources
+
+
+class RandomWords(Strict):
+    """Prompts made from a seed: so many words, then the instruction."""
+
+    kind: Literal["random_words"]
+    words: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    instruction: str
+
+
+class PromptFile(Strict):
+    """Prompts from a JSON-lines file (keys `prompt`, `category`), its contents pinned by hash."""
+
+    kind: Literal["file"]
+    path: str
+    sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64}|unresolved)$")]
+
+
+PromptSet = Annotated[RandomWords | PromptFile, Field(discriminator="kind")]
+
+
+class Sampling(Strict):
+    """Sampling settings of every request of a workload; top_k 0 means no truncation by rank."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    top_k: Annotated[int, Field(ge=0)]
+    max_tokens: Annotated[list[Count], Field(min_length=1)]
+    """Reply limits; a request takes one of them, drawn from the seed."""
+
+
+class Sessions(Strict):
+    """Production-style traffic: sessions that come and go, with growing contexts, changing categories and pauses."""
+
+    max_running: Count
+    sessions_per_minute: Positive
+    turns: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    think_time_s: Annotated[list[Positive], Field(min_length=2, max_length=2)]
+    category_time_s: Positive
+    """How long the mix of categories stays alike; sets how slowly acceptance drifts."""
+    pause_every_s: Positive
+    pause_s: Positive
+    max_prompt_characters: Count
+
+
+class Workload(Strict):
+    """Where requests come from, with sampling settings and reasoning mode."""
+
+    label: str
+    prompts: Name
+    reasoning: Literal["on", "off"] | None
+    template_arguments: dict[str, str | bool]
+    """Arguments of the chat template, such as enable_thinking."""
+    categories: list[str]
+    """Known-answer study: the groups of tokens that the workload's requests belong to."""
+    sampling: Sampling
+    sessions: Sessions | None = None
+
+
+class Run(Strict):
+    """One workload at one number of streams. Session traffic has a duration, other runs a number of requests."""
+
+    workload: Name
+    streams: Count | None = None
+    requests: Count | None = None
+    duration_s: Positive | None = None
+
+
+class Analysis(Strict):
+    """Settings of the statistics; none of them touches a measurement."""
+
+    min_drafts: Count
+    min_drafts_sensitivity: list[Count]
+    confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    histogram_bin_width: Annotated[float, Field(gt=0, le=0.2)]
+    z_limit: Positive
+    resamples: Annotated[int, Field(ge=100)]
+
+
+class Report(Strict):
+    """Rows of Table 1: the workload of the production server first, then the controlled ones."""
+
+    production: Name
+    controlled: Annotated[list[Name], Field(min_length=1)]
+    authors: list[str]
+
+
+class Study(Strict):
+    """A complete config: servers, workloads, runs, analysis settings."""
+
+    study: StudyIdentity
+    models: dict[Name, Model]
+    servers: dict[Name, Server]
+    prompts: dict[Name, PromptSet]
+    workloads: dict[Name, Workload]
+    runs: dict[Name, Run]
+    analysis: Analysis
+    report: Report
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> "Study":
+        for name, server in self.servers.items():
+            _must_exist(f"servers.{name}.model", server.model, self.models)
+            for run in server.runs:
+                _must_exist(f"servers.{name}.runs", run, self.runs)
+            if len(set(server.runs)) != len(server.runs):
+                raise ValueError(f"servers.{name}.runs: a run is listed twice; a boot executes each run once")
+        known = sorted({s.model for s in self.servers.values() if isinstance(self.models[s.model], KnownAnswerModel)})
+        if len(known) > 1 or (self.study.kind == "known_answer") != bool(known):
+            raise ValueError(
+                f"study.kind: found {self.study.kind!r} with known-answer models {known} on its servers; "
+                "a known_answer study serves exactly one such model, another study none"
+            )
+        for name, workload in self.workloads.items():
+            _must_exist(f"workloads.{name}.prompts", workload.prompts, self.prompts)
+            self._categories_fit(name, workload)
+        for name, run in self.runs.items():
+            _must_exist(f"runs.{name}.workload", run.workload, self.workloads)
+            _run_fits(name, run, self.workloads[run.workload])
+        for workload in [self.report.production, *self.report.controlled]:
+            _must_exist("report", workload, self.workloads)
+            if not any(self.runs[run].workload == workload for server in self.servers.values() for run in server.runs):
+                raise ValueError(f"report: no server runs workload {workload!r}; add a run of it or drop the row")
+        return self
+
+    def _categories_fit(self, name: str, workload: Workload) -> None:
+        groups = {group for model in self.models.values() if isinstance(model, KnownAnswerModel) for group in model.groups}
+        if self.study.kind == "known_answer":
+            wrong = sorted(set(workload.categories) - groups)
+            if wrong or not workload.categories:
+                raise ValueError(
+                    f"workloads.{name}.categories: found {workload.categories}; "
+                    f"a known-answer study needs at least one of the groups {sorted(groups)}"
+                )
+            if workload.sampling.temperature == 0:
+                raise ValueError(f"workloads.{name}.sampling.temperature: 0 makes every reply one fixed cycle; use more than 0")
+
+
+def _must_exist(key: str, name: str, where: dict[str, Any]) -> None:
+    if name not in where:
+        raise ValueError(f"{key}: found {name!r}, which is not defined; defined are {sorted(where)}")
+
+
+def _run_fits(name: str, run: Run, workload: Workload) -> None:
+    if workload.sessions is not None:
+        if run.duration_s is None or run.requests is not None or run.streams is not None:
+            raise ValueError(f"runs.{name}: session traffic takes duration_s, and neither requests nor streams")
+    elif run.requests is None or run.streams is None or run.duration_s is not None:
+        raise ValueError(f"runs.{name}: takes requests and streams, and no duration_s (that is for session traffic)")
+
+
+def parse_study(config: dict[str, Any]) -> Study:
+    """Validate a config given as plain data; raise :class:`ConfigError` with one line for each wrong key."""
+    try:
+        return Study.model_validate(config)
+    except ValidationError as error:
+        raise ConfigError("\n".join(["the config is not usable:", *map(_describe, error.errors())])) from error
+
+
+def read_study(path: Path) -> Study:
+    """Read and validate a config file."""
+    try:
+        config = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: cannot be read as YAML: {error}") from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path}: found {type(config).__name__}; a config is a mapping of keys")
+    return parse_study(config)
+
+
+def _describe(error: Any) -> str:
+    """One line: the key, what is wrong or right, what was found."""
+    key = ".".join(str(part) for part in error["loc"]) or "config"
+    if error["type"] == "extra_forbidden":
+        return f"  {key}: unknown key; see config/README.md for the keys there are"
+    if error["type"] == "missing":
+        return f"  {key}: missing; every key must be given, a config is one complete file"
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error":
+        return f"  {message}"
+    return f"  {key}: {message[0].lower()}{message[1:]}; found {error['input']!r}"

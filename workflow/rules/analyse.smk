@@ -1,0 +1,24 @@
+# Needs: tables, and the known answers where there are some. Makes: estimates with their uncertainty.
+
+
+rule analyse:
+    input:
+        modules("stats", "analyse"),
+        records=BOOTS,
+        known_answer=ANSWERS,
+        **{table: f"results/tables/{table}.parquet" for table in TABLES},
+    output:
+        facts="results/estimates/facts.json",
+        table1="results/estimates/table1.csv",
+        figure1_intervals="results/estimates/figure1_intervals.csv",
+        figure1_fifths="results/estimates/figure1_fifths.csv",
+        calibration="results/estimates/calibration.csv",
+    log:
+        "results/logs/analyse.log",
+    localrule: True
+    params:
+        study=study_json,
+    message:
+        "Estimate acceptance, its variation and its uncertainty"
+    script:
+        "../../scripts/analyse.py"

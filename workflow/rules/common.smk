@@ -1,0 +1,69 @@
+# The validated study, the paths of its results, and what rules need to know of both.
+import sys
+from pathlib import Path
+
+from draftmeter.plan import boot_names, known_answer_model_name, plan_boot
+from draftmeter.strict import canonical_json
+from draftmeter.study import ConfigError, parse_study
+
+ROOT = Path(workflow.basedir).parent if Path(workflow.basedir).name == "workflow" else Path(workflow.basedir)
+
+try:
+    STUDY = parse_study(config)
+except ConfigError as error:
+    sys.exit(f"{', '.join(map(str, workflow.configfiles))}: {error}")
+
+CONFIG_USED = "results/config.json"
+BOOTS = [
+    f"results/records/{server}/{boot}/boot.json"
+    for server in STUDY.servers
+    for boot in boot_names(STUDY, server)
+]
+TABLES = ["counters", "intervals", "requests", "checks"]
+ANSWERS_OF = known_answer_model_name(STUDY)
+ANSWERS = [f"results/models/{ANSWERS_OF}/known_answer.json"] if ANSWERS_OF else []
+TABLE1 = multiext("results/paper/table1", ".csv", ".md", ".tex")
+FIGURE1 = multiext("results/paper/figure1", ".svg", ".pdf", ".png")
+NOTE = multiext("results/paper/note", ".md", ".html", ".pdf")
+CHECKED = "results/estimates/checked.json"
+
+
+def modules(*rooms):
+    """The library's files of these rooms: a change to one reruns the rules that use it (but never a measurement)."""
+    return sorted(
+        str(path)
+        for room in rooms
+        for path in (ROOT / "scripts" / "draftmeter" / room).glob("*.py")
+    )
+
+
+def study_json(wildcards):
+    """The whole config as one plain value, for the params of rules that need it (a function: its braces are no wildcards)."""
+    return canonical_json(STUDY)
+
+
+def resource(name):
+    """What a measuring job asks for, from the server's config."""
+
+    def ask(wildcards):
+        return getattr(STUDY.servers[wildcards.server].resources, name)
+
+    return ask
+
+
+wildcard_constraints:
+    server="|".join(STUDY.servers),
+    model="|".join(STUDY.models),
+    boot=r"boot-\d+",
+
+
+rule write_config:
+    output:
+        CONFIG_USED,
+    log:
+        "results/logs/write_config.log",
+    localrule: True
+    params:
+        study=study_json,
+    script:
+        "../../scripts/write_config.py"

@@ -1,0 +1,32 @@
+# Needs: the config. Makes: each model, ready for a server, and what is known about the known-answer model.
+
+
+rule prepare_model:
+    output:
+        model="results/models/{model}/model.json",
+    log:
+        "results/logs/prepare_model-{model}.log",
+    localrule: True
+    params:
+        model=lambda wildcards: canonical_json(STUDY.models[wildcards.model]),
+    message:
+        "Prepare model {wildcards.model}"
+    script:
+        "../../scripts/prepare_model.py"
+
+
+rule answer_known:
+    input:
+        modules("models"),
+    output:
+        answers="results/models/{model}/known_answer.json",
+    log:
+        "results/logs/answer_known-{model}.log",
+    localrule: True
+    params:
+        study=study_json,
+        model=lambda wildcards: wildcards.model,
+    message:
+        "Compute the exact acceptance of model {wildcards.model}"
+    script:
+        "../../scripts/answer_known.py"
