@@ -215,13 +215,14 @@ class Study(Strict):
         for name, workload in self.workloads.items():
             _must_exist(f"workloads.{name}.prompts", workload.prompts, self.prompts)
             self._categories_fit(name, workload)
-        for name, run in self.runs.items():
-            _must_exist(f"runs.{name}.workload", run.workload, self.workloads)
-            _run_fits(name, run, self.workloads[run.workload])
-        for workload in [self.report.production, *self.report.controlled]:
-            _must_exist("report", workload, self.workloads)
-            if not any(self.runs[run].workload == workload for server in self.servers.values() for run in server.runs):
-                raise ValueError(f"report: no server runs workload {workload!r}; add a run of it or drop the row")
+        for name, planned in self.runs.items():
+            _must_exist(f"runs.{name}.workload", planned.workload, self.workloads)
+            _run_fits(name, planned, self.workloads[planned.workload])
+        served = {self.runs[run].workload for server in self.servers.values() for run in server.runs}
+        for row in [self.report.production, *self.report.controlled]:
+            _must_exist("report", row, self.workloads)
+            if row not in served:
+                raise ValueError(f"report: no server runs workload {row!r}; add a run of it or drop the row")
         return self
 
     def _categories_fit(self, name: str, workload: Workload) -> None:

@@ -60,9 +60,7 @@ def test_difference_is_what_was_added(data: st.DataObject) -> None:
 
 
 def test_families_that_a_server_may_lack_are_null() -> None:
-    text = exposition(
-        ServerState([1, 2, 3, 4]), start_time=None, without=["vllm:prefix_cache_hits", "vllm:num_preemptions"]
-    )
+    text = exposition(ServerState([1, 2, 3, 4]), start_time=None, without=["vllm:prefix_cache_hits", "vllm:num_preemptions"])
     scrape = read_scrape(text)
     assert (scrape.cached_prompt_tokens, scrape.preemptions, scrape.start_time) == (None, None, None)
     assert difference(scrape, scrape).cached_prompt_tokens is None
@@ -108,8 +106,7 @@ def test_unusable_texts_are_refused_with_the_cause(text: str, message: str) -> N
 def test_a_counter_that_is_no_count_is_refused(value: str) -> None:
     lines = exposition(ServerState([1, 2])).splitlines(keepends=True)
     text = "".join(
-        f"{line.rsplit(' ', 1)[0]} {value}\n" if line.startswith("vllm:spec_decode_num_drafts_total") else line
-        for line in lines
+        f"{line.rsplit(' ', 1)[0]} {value}\n" if line.startswith("vllm:spec_decode_num_drafts_total") else line for line in lines
     )
     with pytest.raises(MetricsError, match="whole number of 0 or more"):
         read_scrape(text)

@@ -20,7 +20,5 @@ rule measure_boot:
         plan=lambda wildcards: canonical_json(
             plan_boot(STUDY, wildcards.server, wildcards.boot)
         ),
-    message:
-        "Measure {wildcards.server}/{wildcards.boot}"
     script:
         "../../scripts/measure.py"

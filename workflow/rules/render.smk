@@ -14,6 +14,8 @@ rule plot_figure1:
     log:
         "results/logs/plot_figure1.log",
     localrule: True
+    params:
+        bin_width=STUDY.analysis.histogram_bin_width,
     message:
         "Plot Figure 1"
     script:

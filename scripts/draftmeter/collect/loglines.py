@@ -88,9 +88,7 @@ def is_statistics_line(line: str) -> bool:
     return ("SpecDecoding metrics: " in line or "Avg prompt throughput: " in line) and _LINE.match(line) is not None
 
 
-def read_intervals(
-    lines: Iterable[str], *, zone: str, start: datetime, log_interval_s: float, k: int
-) -> list[Interval]:
+def read_intervals(lines: Iterable[str], *, zone: str, start: datetime, log_interval_s: float, k: int) -> list[Interval]:
     """Read the intervals of a log of statistics lines, one for each SpecDecoding line, in the order of the log.
 
     `zone` is the UTC offset of the time stamps ("+01:00"), `start` an aware time near the first line, from which the
@@ -173,9 +171,7 @@ def _make_interval(line: _Line, engine: _Line | None, log_interval_s: float, k: 
             raise LogError(f"line {line.number}: found the rate {rate!r}; expected three decimals from 0.000 to 1.000")
     mean = _require(line, MEAN)
     if accepted == 0 and (mean != "1.00" or any(rate != "0.000" for rate in rates)):
-        raise LogError(
-            f"line {line.number}: found 0 accepted tokens, but a mean of {mean} and rates {', '.join(rates)}"
-        )
+        raise LogError(f"line {line.number}: found 0 accepted tokens, but a mean of {mean} and rates {', '.join(rates)}")
     drafts, drafts_exact = _find_drafts(line, drafted, accepted, mean, rates)
     accepted_k, accepted_k_exact = _find_accepted_k(drafts, drafts_exact, accepted, rates)
     end = line.time.astimezone(UTC).timestamp()

@@ -142,9 +142,7 @@ def accepted_at(row: RequestRow, k: int) -> int | None:
     return None if row.acceptance_histogram is None else sum(row.acceptance_histogram[k:])
 
 
-def _sum_over_requests(
-    rows: Sequence[RequestRow], of_row: Callable[[RequestRow], int | None]
-) -> tuple[int | None, str]:
+def _sum_over_requests(rows: Sequence[RequestRow], of_row: Callable[[RequestRow], int | None]) -> tuple[int | None, str]:
     values = [of_row(row) for row in rows]
     known = [value for value in values if value is not None]
     if len(known) < len(values):

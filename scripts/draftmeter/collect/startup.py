@@ -5,9 +5,7 @@ from dataclasses import dataclass
 
 _VERSION = re.compile(r"\bversion (\d+\.\d+\S*)")
 _ENGINE = re.compile(r"Initializing a V\d+ LLM engine \(v([^)]+)\)")
-_BACKEND = re.compile(
-    r"Using (?:the )?([A-Za-z0-9_]+) (?:attention )?backend|Using AttentionBackendEnum\.(\w+) backend"
-)
+_BACKEND = re.compile(r"Using (?:the )?([A-Za-z0-9_]+) (?:attention )?backend|Using AttentionBackendEnum\.(\w+) backend")
 _CORRECTION = re.compile(r"draftmeter: correction (\S+) is active")
 
 

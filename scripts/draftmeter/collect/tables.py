@@ -133,9 +133,7 @@ def build_tables(boot_paths: Iterable[Path]) -> Tables:
             INTERVALS_SCHEMA,
             positions,
         ),
-        requests=_frame(
-            [_request_row(sources, row) for sources in runs for row in sources.requests], REQUESTS_SCHEMA, positions
-        ),
+        requests=_frame([_request_row(sources, row) for sources in runs for row in sources.requests], REQUESTS_SCHEMA, positions),
         checks=_frame(
             [_check_row(sources.record, check) for sources in runs for check in reconcile(sources)],
             CHECKS_SCHEMA,
@@ -161,9 +159,7 @@ def _read_boots(paths: Iterable[Path]) -> list[tuple[Boot, Path]]:
             raise CollectError(str(error)) from error
         key = (boot.server, boot.boot)
         if key in boots:
-            raise CollectError(
-                f"{path}: {boot.server}/{boot.boot} is given twice, also by {boots[key][1]}; give it once"
-            )
+            raise CollectError(f"{path}: {boot.server}/{boot.boot} is given twice, also by {boots[key][1]}; give it once")
         if len({run.run for run in boot.runs}) != len(boot.runs):
             raise CollectError(f"{path}: a run is listed twice; attempts of one boot are never pooled")
         boots[key] = (boot, path)
@@ -179,9 +175,7 @@ def _read_run(boot: Boot, boot_folder: Path, run: BootRun) -> Sources:
         _require_same_k(record, after)
         requests = read_requests(folder)
         if record.requests is not None and record.requests != len(requests):
-            raise CollectError(
-                f"requests.jsonl has {len(requests)} rows; record.json says {record.requests}: cut short?"
-            )
+            raise CollectError(f"requests.jsonl has {len(requests)} rows; record.json says {record.requests}: cut short?")
         return Sources(
             record=record,
             before=before,
@@ -219,9 +213,7 @@ def _read_scrape(path: Path) -> Scrape:
 def _read_log(path: Path, record: Record, k: int) -> list[Interval]:
     with path.open() as lines:
         try:
-            return read_intervals(
-                lines, zone=record.time_zone, start=record.start, log_interval_s=record.log_interval_s, k=k
-            )
+            return read_intervals(lines, zone=record.time_zone, start=record.start, log_interval_s=record.log_interval_s, k=k)
         except LogError as error:
             raise LogError(f"{path.name}, {error}") from error
 

@@ -14,8 +14,8 @@ from draftmeter.measure.execute import execute_run
 from draftmeter.measure.progress import say
 from draftmeter.measure.scrape import QuietTimeout
 from draftmeter.measure.server import RunningServer, ServerError, running_server
-from draftmeter.provenance import model_revision
 from draftmeter.plan import BootPlan, RunPlan
+from draftmeter.provenance import model_revision
 from draftmeter.record import Boot, BootRun, Record, RecordError, Revision, read_record
 from draftmeter.strict import write_json
 
@@ -76,9 +76,7 @@ def _complete_record(folder: Path) -> Record | None:
         return None
 
 
-async def _execute_runs(
-    plan: BootPlan, runs: list[RunPlan], server: RunningServer, revision: Revision, folder: Path
-) -> None:
+async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServer, revision: Revision, folder: Path) -> None:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=plan.server.quiet_timeout_s)
     # A kept connection may be closed by the server in the moment in which the next request is written.
     connector = aiohttp.TCPConnector(limit=0, force_close=True)

@@ -1,6 +1,5 @@
 """Send requests to an OpenAI-compatible vLLM server and note what came back: times, counts, hashes; never text on disk."""
 
-import asyncio
 import hashlib
 import json
 import time
@@ -47,7 +46,7 @@ class Client:
                     async for event in _events(response):
                         reply.take(event, time.time())
                     error = reply.error or (None if reply.whole else "the stream ended before its last chunk")
-        except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as failure:
+        except (TimeoutError, aiohttp.ClientError, ConnectionError) as failure:
             raise ClientError(
                 f"server {self.url}: request {turn.request_id} failed: {type(failure).__name__}: {failure}"
             ) from failure
@@ -69,7 +68,9 @@ class Client:
         }
         if sampling.top_k:
             body["top_k"] = sampling.top_k
-        arguments = {key: turn.category if value == "{category}" else value for key, value in self.workload.template_arguments.items()}
+        arguments = {
+            key: turn.category if value == "{category}" else value for key, value in self.workload.template_arguments.items()
+        }
         if arguments:
             body["chat_template_kwargs"] = arguments
         return body

@@ -47,7 +47,7 @@ def expand(
     cumulative_counts: Any,
     replace_from: float,
     replace_to: float,
-    MAX_NUM_TOKENS: int | None = None,  # noqa: N803, ARG001  the name is the caller's
+    MAX_NUM_TOKENS: int | None = None,  # noqa: ARG001  the name is the caller's
 ) -> None:
     """Write each request's value once a draft token: values [a, b], counts [1, 3] give [a, b, b]."""
     import torch  # noqa: PLC0415

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import aiohttp
 
+from draftmeter import provenance
 from draftmeter.collect.loglines import is_statistics_line
 from draftmeter.collect.startup import read_startup
-from draftmeter import provenance
 from draftmeter.measure.client import Client
 from draftmeter.measure.progress import Progress, say
 from draftmeter.measure.scrape import scrape, wait_until_quiet
@@ -43,9 +43,7 @@ async def execute_run(
     log_start = server.log.stat().st_size
     client = Client(session, server.url, plan.model_name, run.workload)
     rows, prompts_sha256 = await send_run(client, run, Progress(name))
-    await wait_until_quiet(
-        session, server.url, plan.server.quiet_timeout_s, settle_s=plan.server.log_interval_s + LINE_DELAY_S
-    )
+    await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s=plan.server.log_interval_s + LINE_DELAY_S)
     write_atomically(partial / "metrics-after.prom", await scrape(session, server.url))
     write_atomically(partial / "server.log", _statistics_lines(server.log, log_start))
     write_atomically(partial / "requests.jsonl", "".join(_line(row) for row in rows))

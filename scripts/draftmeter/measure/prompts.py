@@ -54,7 +54,7 @@ def fixed_turns(plan: RunPlan) -> list[Turn]:
                 request_id=f"{plan.run}-{number:05d}",
                 session_id=f"{plan.run}-{number:05d}",
                 turn=1,
-                category=_category(plan, category, rng),
+                category=category or str(rng.choice(_categories(plan))),
                 text=text,
                 seed=derive_seed(plan.seed, "request", number),
                 max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
@@ -82,7 +82,8 @@ def sessions(plan: RunPlan) -> list[Session]:
     if settings is None or plan.duration_s is None:
         raise ValueError(f"run {plan.run}: is not session traffic")
     rng = np.random.default_rng(plan.seed)
-    drift = _drift(plan, settings, rng)
+    categories = _categories(plan)
+    drift = _drift(plan.duration_s, settings.category_time_s, len(categories), rng)
     found: list[Session] = []
     due = 0.0
     while True:
@@ -93,7 +94,7 @@ def sessions(plan: RunPlan) -> list[Session]:
         if due % (settings.pause_every_s + settings.pause_s) >= settings.pause_every_s:
             continue
         weights = np.exp(2.0 * drift[int(due)])
-        category = str(rng.choice(plan.workload.categories, p=weights / weights.sum()))
+        category = str(rng.choice(categories, p=weights / weights.sum()))
         found.append(Session(due_s=due, turns=_session_turns(plan, settings, len(found), category, rng)))
 
 
@@ -102,14 +103,13 @@ def prompts_sha256(texts: list[str]) -> str:
     return hashlib.sha256(canonical_json(texts).encode()).hexdigest()
 
 
-def _drift(plan: RunPlan, settings: Sessions, rng: np.random.Generator) -> np.ndarray:
+def _drift(duration_s: float, correlation_s: float, categories: int, rng: np.random.Generator) -> np.ndarray:
     """Log weights of the categories for each second, shape (seconds, categories), unit variance."""
-    seconds = int(plan.duration_s or 0) + 1
-    keep = np.exp(-1 / settings.category_time_s)
-    steps = rng.normal(size=(seconds, len(plan.workload.categories)))
+    keep = np.exp(-1 / correlation_s)
+    steps = rng.normal(size=(int(duration_s) + 1, categories))
     drift = np.empty_like(steps)
     drift[0] = steps[0]
-    for second in range(1, seconds):
+    for second in range(1, len(steps)):
         drift[second] = keep * drift[second - 1] + np.sqrt(1 - keep**2) * steps[second]
     return drift
 
@@ -127,21 +127,22 @@ def _session_turns(plan: RunPlan, settings: Sessions, number: int, category: str
             text=_random_text(plan.prompts, rng),
             seed=derive_seed(plan.seed, "session", number, turn),
             max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
-            think_time_s=0.0 if turn == 1 else float(rng.uniform(*settings.think_time_s)),
+            think_time_s=0.0 if turn == 1 else float(rng.uniform(settings.think_time_s[0], settings.think_time_s[1])),
         )
         for turn in range(1, count + 1)
     ]
 
 
-def _category(plan: RunPlan, own: str | None, rng: np.random.Generator) -> str:
-    if own is not None:
-        return own
-    return str(rng.choice(plan.workload.categories)) if plan.workload.categories else plan.workload_name
+def _categories(plan: RunPlan) -> list[str]:
+    """The workload's categories; a workload without any is its own."""
+    return plan.workload.categories or [plan.workload_name]
 
 
 def _random_text(prompts: RandomWords, rng: np.random.Generator) -> str:
     count = int(rng.integers(prompts.words[0], prompts.words[1] + 1))
-    words = ["".join(rng.choice(list(CONSONANTS)) + rng.choice(list(VOWELS)) for _ in range(rng.integers(1, 4))) for _ in range(count)]
+    words = [
+        "".join(rng.choice(list(CONSONANTS)) + rng.choice(list(VOWELS)) for _ in range(rng.integers(1, 4))) for _ in range(count)
+    ]
     return " ".join([*words, prompts.instruction]).strip()
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,11 +23,14 @@ from draftmeter.strict import canonical_json
 
 HOST = "127.0.0.1"
 STOP_WAIT_S = 20.0
-TAIL_LINES = 25
+TAIL_LINES = 15
 # Arguments that decide what is measured; a config cannot override them.
 OWN_ARGUMENTS = ("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name")
+# An argument or variable whose name ends in one of these words holds a secret: --api-key, HF_TOKEN.
 SECRET_WORDS = ("key", "token", "secret", "password")
-NOT_SECRET = ("max-num-batched-tokens",)
+
+
+_NAMED_ERROR = re.compile(r"\b[A-Za-z.]*(?:Error|Exception): .{1,300}")
 
 
 class ServerError(RuntimeError):
@@ -60,7 +64,12 @@ def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
         raise ServerError(f"servers.{plan.server_name}.arguments: {taken} are set by draftmeter itself; remove them")
     command = [_expand(part) for part in server.command]
     command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
-    command += ["--speculative-config", canonical_json(server.speculative), "--per-request-spec-decode-metrics", "detailed"]
+    command += [
+        "--speculative-config",
+        canonical_json(server.speculative),
+        "--per-request-spec-decode-metrics",
+        "detailed",
+    ]
     for name, value in server.arguments.items():
         if value is True:
             command.append(f"--{name}")
@@ -74,7 +83,11 @@ def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
 def server_environment(plan: BootPlan) -> dict[str, str]:
     """The variables that the server gets on top of the caller's. Its log speaks UTC, so that no time stamp is ambiguous."""
     environment = {name: _expand(value) for name, value in plan.server.environment.items()}
-    environment |= {"VLLM_LOGGING_LEVEL": "INFO", "VLLM_LOG_STATS_INTERVAL": f"{plan.server.log_interval_s:g}", "TZ": "UTC"}
+    environment |= {
+        "VLLM_LOGGING_LEVEL": "INFO",
+        "VLLM_LOG_STATS_INTERVAL": f"{plan.server.log_interval_s:g}",
+        "TZ": "UTC",
+    }
     environment |= {"VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1"}
     if not plan.server.corrections:
         environment["VLLM_PLUGINS"] = ""
@@ -123,28 +136,34 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
 
 
 def redacted(command: list[str]) -> list[str]:
-    """The command line without the values of arguments whose name speaks of a secret."""
-    shown = []
-    hide = False
+    """The command line without the values of arguments whose name says that they are secret."""
+    shown: list[str] = []
     for part in command:
-        shown.append("<redacted>" if hide else part)
-        name = part.removeprefix("--")
-        hide = part.startswith("--") and name not in NOT_SECRET and any(word in name for word in SECRET_WORDS)
+        before = shown[-1] if shown else ""
+        if part.startswith("--") and "=" in part and _is_secret(part.partition("=")[0]):
+            shown.append(f"{part.partition('=')[0]}=<redacted>")
+        elif before.startswith("--") and _is_secret(before) and not part.startswith("--"):
+            shown.append("<redacted>")
+        else:
+            shown.append(part)
     return shown
 
 
 def redacted_environment(environment: dict[str, str]) -> dict[str, str]:
-    """The environment without the values of variables whose name speaks of a secret."""
-    return {
-        name: "<redacted>" if any(word in name.lower() for word in SECRET_WORDS) else value
-        for name, value in sorted(environment.items())
-    }
+    """The environment without the values of variables whose name says that they are secret."""
+    return {name: "<redacted>" if _is_secret(name) else value for name, value in sorted(environment.items())}
+
+
+def _is_secret(name: str) -> bool:
+    return name.lower().replace("_", "-").split("-")[-1] in SECRET_WORDS
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a server's log, indented, for an error message."""
-    text = log.read_text(errors="replace").splitlines()[-lines:] if log.exists() else []
-    return f"the end of {log}:\n" + "\n".join(f"  | {line}" for line in text)
+    """For an error message: the first errors that a server's log names, and its last lines."""
+    text = log.read_text(errors="replace").splitlines() if log.exists() else []
+    named = list(dict.fromkeys(match.group() for line in text if (match := _NAMED_ERROR.search(line))))[:3]
+    errors = "".join(f"  ! {error}\n" for error in named)
+    return f"{log} says:\n{errors}" + "\n".join(f"  | {line}" for line in text[-lines:])
 
 
 def _port(plan: BootPlan) -> int:
@@ -177,9 +196,7 @@ def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], l
             said = time.monotonic()
             say(f"{name}: still starting, gives up in {deadline - said:.0f} s")
         time.sleep(0.5)
-    raise ServerError(
-        f"server {name}: not healthy after {timeout_s:.0f} s (start_timeout_s); {tail(log)}"
-    )
+    raise ServerError(f"server {name}: not healthy after {timeout_s:.0f} s (start_timeout_s); {tail(log)}")
 
 
 def _ending(code: int) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine, Sequence
 
 from draftmeter.measure.client import Client
 from draftmeter.measure.progress import Progress
@@ -37,7 +37,7 @@ async def _send_streams(client: Client, turns: list[Turn], streams: int, progres
             rows.append(row)
             progress.done()
 
-    await _all([stream for _ in range(min(streams, len(turns)))])
+    await _all([stream() for _ in range(min(streams, len(turns)))])
     return rows
 
 
@@ -74,7 +74,7 @@ async def _send_sessions(client: Client, plan: RunPlan, schedule: list[Session],
             messages.append({"role": "assistant", "content": text})
             due = time.time()
 
-    await _all([(lambda session=session: hold(session)) for session in schedule])
+    await _all([hold(session) for session in schedule])
     return rows
 
 
@@ -85,9 +85,9 @@ def _pause_left(settings: Sessions, elapsed_s: float) -> float:
     return period - into if into >= settings.pause_every_s else 0.0
 
 
-async def _all(starts: list[Callable[[], Awaitable[None]]]) -> None:
+async def _all(work: Sequence[Coroutine[None, None, None]]) -> None:
     """Run all at once; the first failure cancels the others and is raised as itself."""
-    tasks = [asyncio.ensure_future(start()) for start in starts]
+    tasks = [asyncio.ensure_future(one) for one in work]
     try:
         await asyncio.gather(*tasks)
     finally:

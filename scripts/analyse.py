@@ -1,0 +1,62 @@
+"""Rule `analyse`: tables in, estimates out."""
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from draftmeter.analyse.calibration import COLUMNS, read_known_answer
+from draftmeter.analyse.estimates import estimate
+from draftmeter.analyse.fifths import FIFTH_COLUMNS
+from draftmeter.analyse.lines import INTERVAL_COLUMNS
+from draftmeter.analyse.setup import read_records
+from draftmeter.analyse.tables import read_tables, write_csv
+from draftmeter.job import job
+from draftmeter.strict import write_json
+from draftmeter.study import Study, parse_study
+
+logger = logging.getLogger("analyse")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where each output goes."""
+
+    facts: Path
+    table1: Path
+    figure1_intervals: Path
+    figure1_fifths: Path
+    calibration: Path
+
+
+def analyse(study: Study, tables: Sequence[Path], boots: Sequence[Path], known_answer: Path | None, out: Outputs) -> None:
+    """Write all estimates of `study`. `tables`: counters, intervals, requests, checks; `boots`: the boot.json files."""
+    logger.info("study %s: reading %d tables and %d boots", study.study.name, len(tables), len(boots))
+    known = None if known_answer is None else read_known_answer(known_answer)
+    counters, intervals, requests, checks = tables
+    estimates = estimate(study, read_tables(counters, intervals, requests, checks), read_records(boots), known)
+    write_csv(out.table1, estimates.table1_columns, estimates.table1)
+    write_csv(out.figure1_intervals, INTERVAL_COLUMNS, estimates.intervals)
+    write_csv(out.figure1_fifths, FIFTH_COLUMNS, estimates.fifths)
+    write_csv(out.calibration, COLUMNS, [row.model_dump(mode="json") for row in estimates.calibration])
+    write_json(out.facts, estimates.facts)
+    unknown = sum(fact["value"] is None for fact in estimates.facts["facts"].values())
+    logger.info("%d facts, %d of them unknown", len(estimates.facts["facts"]), unknown)
+
+
+def paths(given: str | Iterable[str] | None) -> list[Path]:
+    """An input of a rule, which may be one file, several or none, as a sorted list."""
+    return sorted(map(Path, [given] if isinstance(given, str) else given or []))
+
+
+if "snakemake" in globals():
+    smk = globals()["snakemake"]
+    with job(smk.log[0], ValueError):
+        analyse(
+            study=parse_study(json.loads(smk.params.study)),
+            tables=[Path(smk.input[name]) for name in ("counters", "intervals", "requests", "checks")],
+            boots=paths(smk.input.records),
+            known_answer=next(iter(paths(smk.input.get("known_answer"))), None),
+            out=Outputs(**{name: Path(path) for name, path in smk.output.items()}),
+        )

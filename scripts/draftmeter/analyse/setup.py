@@ -1,0 +1,99 @@
+"""The setup of each server as its own records describe it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from draftmeter.analyse.facts import AnalysisError
+from draftmeter.record import Record, RecordError, read_boot, read_record
+from draftmeter.strict import Strict
+
+
+class SetupRow(Strict):
+    """One server. A property that differs between its records holds every value found, separated by semicolons."""
+
+    server: str
+    model: str
+    model_revision: str
+    precision: str
+    method: str
+    k: int
+    engine_version: str
+    attention_backend: str | None
+    log_interval_s: float
+    corrections: list[str]
+    boots: int
+    hardware: str
+    driver: str | None
+    git_commit: str | None
+
+
+def read_records(boots: Iterable[Path]) -> list[Record]:
+    """The records that boot.json files list; raise :class:`AnalysisError` naming the file that is unusable."""
+    records = []
+    try:
+        for path in boots:
+            boot = read_boot(path)
+            records += [read_record(path.parent / run.path) for run in boot.runs]
+    except RecordError as error:
+        raise AnalysisError(str(error)) from error
+    return records
+
+
+def setup_rows(records: Iterable[Record]) -> list[SetupRow]:
+    """One row a server, sorted by name."""
+    by_server: dict[str, list[Record]] = {}
+    for record in records:
+        by_server.setdefault(record.server, []).append(record)
+    if not by_server:
+        raise AnalysisError("no boot.json with a record was given; the setup is read from records")
+    return [_row(server, by_server[server]) for server in sorted(by_server)]
+
+
+def _row(server: str, records: list[Record]) -> SetupRow:
+    return SetupRow(
+        server=server,
+        model=_text(record.model.name for record in records),
+        model_revision=_text(record.model.revision for record in records),
+        precision=_text(record.precision for record in records),
+        method=_text(record.speculative.get("method") for record in records),
+        k=int(_one(server, "num_speculative_tokens", [r.speculative.get("num_speculative_tokens") for r in records])),
+        engine_version=_text(f"{record.engine} {record.engine_version}" for record in records),
+        attention_backend=_text(record.attention_backend for record in records) or None,
+        log_interval_s=float(_one(server, "log_interval_s", [record.log_interval_s for record in records])),
+        corrections=sorted({correction for record in records for correction in record.corrections}),
+        boots=len({record.boot for record in records}),
+        hardware=_text(_hardware(record) for record in records),
+        driver=_text(record.driver for record in records) or None,
+        git_commit=_text(_commit(record) for record in records) or None,
+    )
+
+
+def _one(server: str, key: str, values: list[Any]) -> Any:
+    found = sorted(set(values), key=str)
+    if len(found) != 1 or found[0] is None:
+        raise AnalysisError(f"records of server {server}: found {key} {found}; all records of a server must say the same")
+    return found[0]
+
+
+def _text(values: Iterable[Any]) -> str:
+    return "; ".join(sorted({str(value) for value in values if value is not None}))
+
+
+def _hardware(record: Record) -> str:
+    """The GPUs if there are any, else the processor; a key that the record lacks is left out."""
+    if record.gpu:
+        return ", ".join(record.gpu)
+    host = record.host
+    parts = [str(host["processor"])] if host.get("processor") else []
+    if host.get("cores"):
+        parts.append(f"{host['cores']} cores")
+    if host.get("memory_bytes"):
+        parts.append(f"{host['memory_bytes'] / 2**30:.0f} GiB")
+    return ", ".join(parts) or "not recorded"
+
+
+def _commit(record: Record) -> str | None:
+    if record.git_commit is None:
+        return None
+    return record.git_commit + (" (with uncommitted changes)" if record.git_dirty else "")

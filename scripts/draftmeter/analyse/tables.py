@@ -1,0 +1,155 @@
+"""The tables of the collect step as this room reads them: complete, of one attempt a run, with one K a workload."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from draftmeter.analyse.facts import AnalysisError
+from draftmeter.strict import write_atomically
+
+FloatArray = NDArray[np.float64]
+
+RUN_KEYS = ["server", "boot", "attempt", "run"]
+COUNTERS = [*RUN_KEYS, "workload", "streams", "k", "drafts", "draft_tokens", "accepted"]
+COUNTERS += ["generation_tokens", "requests_finished"]
+INTERVALS = [*RUN_KEYS, "workload", "line", "start", "end", "window_s", "k", "drafts", "drafts_exact", "drafted"]
+INTERVALS += ["accepted", "accepted_k_exact"]
+REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "category", "max_tokens", "reply_tokens"]
+REQUESTS += ["drafts", "draft_tokens", "accepted_tokens", "error"]
+CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "tolerance", "status", "reason"]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The four tables; each row says its server, boot, attempt and run."""
+
+    counters: pd.DataFrame
+    intervals: pd.DataFrame
+    requests: pd.DataFrame
+    checks: pd.DataFrame
+
+    def of_workload(self, workload: str) -> "Tables":
+        """The rows of one workload; the checks, which name none, stay whole."""
+        return Tables(
+            counters=self.counters[self.counters["workload"] == workload],
+            intervals=self.intervals[self.intervals["workload"] == workload],
+            requests=self.requests[self.requests["workload"] == workload],
+            checks=self.checks,
+        )
+
+    def of_runs(self, runs: pd.DataFrame) -> "Tables":
+        """The rows of the records in `runs` (columns server, boot, attempt, run)."""
+        keep = set(run_labels(runs))
+        return Tables(*(table[run_labels(table).isin(keep)] for table in self.all()))
+
+    def all(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """Counters, intervals, requests, checks."""
+        return self.counters, self.intervals, self.requests, self.checks
+
+    @property
+    def k(self) -> int:
+        """Draft tokens per draft; an error where the records do not agree."""
+        found = sorted({int(value) for value in numbers(self.counters, "k")})
+        if len(found) != 1:
+            names = sorted(set(self.counters["workload"]))
+            raise AnalysisError(
+                f"workload {', '.join(names)}: found records with K = {found}; acceptance is pooled over one K only"
+            )
+        return found[0]
+
+
+def read_tables(counters: Path, intervals: Path, requests: Path, checks: Path) -> Tables:
+    """Read and check the tables; raise :class:`AnalysisError` with the file and what is wrong with it."""
+    tables = Tables(*(_read(path) for path in (counters, intervals, requests, checks)))
+    check_tables(tables)
+    return tables
+
+
+def read_checks(path: Path) -> pd.DataFrame:
+    """Read the table checks alone; raise :class:`AnalysisError` with the file and what is wrong with it."""
+    table = _read(path)
+    _require(table, "checks", CHECKS)
+    return table
+
+
+def check_tables(tables: Tables) -> None:
+    """Raise :class:`AnalysisError` for a missing column, a run of two attempts, or rows of a run without counters."""
+    _require(tables.counters, "counters", COUNTERS)
+    if tables.counters.empty:
+        raise AnalysisError("table counters: found no row; the analysis needs at least one record")
+    k = int(numbers(tables.counters, "k").max())
+    by_position = position_columns(k)
+    _require(tables.counters, "counters", by_position, f" (K = {k})")
+    _require(tables.intervals, "intervals", INTERVALS)
+    _require(tables.intervals, "intervals", by_position, f" (K = {k})")
+    _require(tables.requests, "requests", REQUESTS)
+    _require(tables.requests, "requests", by_position, f" (K = {k})")
+    _require(tables.checks, "checks", CHECKS)
+    for (server, boot, run), rows in tables.counters.groupby(["server", "boot", "run"], sort=True):
+        if len(rows) > 1:
+            raise AnalysisError(
+                f"table counters: run {run} of {server}/{boot} has {len(rows)} rows (attempts "
+                f"{sorted(int(a) for a in rows['attempt'])}); a run counts once, from the attempt that boot.json names"
+            )
+    known = set(run_labels(tables.counters))
+    for name, table in zip(("intervals", "requests", "checks"), tables.all()[1:], strict=True):
+        strangers = sorted(set(run_labels(table)) - known)
+        if strangers:
+            raise AnalysisError(f"table {name}: found rows of {strangers[0]}, for which the table counters has no row")
+
+
+def run_labels(table: pd.DataFrame) -> "pd.Series[str]":
+    """One text for each row that names its record: server/boot/attempt-n/run."""
+    attempt = "attempt-" + table["attempt"].astype("int64").astype(str)
+    return table["server"].astype(str) + "/" + table["boot"].astype(str) + "/" + attempt + "/" + table["run"].astype(str)
+
+
+def position_columns(k: int) -> list[str]:
+    """accepted_1 ... accepted_K."""
+    return [f"accepted_{position}" for position in range(1, k + 1)]
+
+
+def numbers(table: pd.DataFrame, column: str) -> FloatArray:
+    """A column as floats, shape (n,); a null is nan."""
+    try:
+        values = pd.to_numeric(table[column])
+    except (TypeError, ValueError) as error:
+        raise AnalysisError(f"column {column}: found a value that is not a number: {error}") from error
+    return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
+
+
+def by_position(table: pd.DataFrame, k: int) -> FloatArray:
+    """accepted_1..accepted_K as floats, shape (n, K)."""
+    return np.column_stack([numbers(table, column) for column in position_columns(k)])
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows with exactly these columns; None becomes an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, text.getvalue())
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{path}: cannot be read as a parquet table: {error}; it is made by the collect step") from error
+
+
+def _require(table: pd.DataFrame, name: str, columns: list[str], note: str = "") -> None:
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise AnalysisError(
+            f"table {name}: column(s) {', '.join(missing)} missing{note}; found {', '.join(map(str, table.columns))}; "
+            "the collect step writes them"
+        )

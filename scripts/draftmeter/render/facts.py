@@ -1,0 +1,160 @@
+"""facts.json as this room reads it: strict, so that a missing or misspelt fact is an error and never a blank."""
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from draftmeter.strict import Strict
+
+PRODUCTION_INTERVALS = "production_intervals"
+
+
+class RenderError(ValueError):
+    """Something that cannot be rendered: which file or fact, what was found, what would be right."""
+
+
+class Fact(Strict):
+    """One figure with how sure it is and how it was made. A null value says why in `unknown`."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    method: str
+    n: int
+    n_unit: str
+    unit: str
+    definition: str
+    unknown: str | None
+
+
+class StudyFacts(Strict):
+    """Which study the facts are of."""
+
+    name: str
+    title: str
+    kind: Literal["known_answer", "served_model"]
+    seed: int
+    scale: float
+    authors: list[str]
+
+
+class SetupRow(Strict):
+    """One server as its records describe it; keys beyond these are shown as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+    server: str
+    model: str
+    precision: str
+    method: str
+    k: int
+    engine_version: str
+    attention_backend: str | None
+    log_interval_s: float
+    corrections: list[str]
+    boots: int
+
+
+class Table1Row(Strict):
+    """One row of Table 1; its figures are the facts of the subject `workload`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    workload: str
+    label: str
+    role: Literal["production", "controlled"]
+
+
+class CalibrationRow(Strict):
+    """One comparison of an exact figure with the measured one."""
+
+    server: str
+    run: str
+    subject: str
+    quantity: str
+    drafts: int | None
+    requests: int | None
+    exact: float | None
+    measured: float | None
+    standard_error: float | None
+    z: float | None
+    status: Literal["ok", "failed", "unknown"]
+    reason: str
+
+
+class CheckSummary(Strict):
+    """How often one cross-check held over all records, and the largest residual without its sign."""
+
+    ok: int
+    failed: int
+    unknown: int
+    max_abs_residual: float | None
+    unit: str
+
+
+class Facts(Strict):
+    """Everything the note may say, and nothing else."""
+
+    study: StudyFacts
+    setup: list[SetupRow] = Field(min_length=1)
+    facts: dict[str, Fact]
+    table1: list[Table1Row]
+    calibration: list[CalibrationRow]
+    checks: dict[str, CheckSummary]
+
+    def fact(self, subject: str, quantity: str) -> Fact:
+        """The fact `<subject>.<quantity>`; raise :class:`RenderError` when facts.json has none."""
+        key = f"{subject}.{quantity}"
+        if key not in self.facts:
+            near = difflib.get_close_matches(key, self.facts, n=3)
+            raise RenderError(f"facts.json: no fact {key!r}; nearest are {near}; rerun the rule `analyse`")
+        return self.facts[key]
+
+    def quantities(self, subject: str) -> list[str]:
+        """The quantities that facts.json has for a subject, in its order; a nested subject is not part of it."""
+        prefix = f"{subject}."
+        rest = [key.removeprefix(prefix) for key in self.facts if key.startswith(prefix)]
+        return [quantity for quantity in rest if "." not in quantity]
+
+    def subjects(self) -> list[str]:
+        """All subjects, in the order of their first fact."""
+        return list(dict.fromkeys(key.rpartition(".")[0] for key in self.facts))
+
+    def parts_of(self, subject: str, pattern: str) -> list[str]:
+        """The subjects nested in `subject` whose own name matches `pattern`, such as `traffic.streams_8`."""
+        return [name for name in self.subjects() if re.fullmatch(re.escape(subject) + r"\." + pattern, name)]
+
+    @property
+    def production(self) -> Table1Row:
+        """The production row of Table 1; there is exactly one."""
+        rows = [row for row in self.table1 if row.role == "production"]
+        if len(rows) != 1:
+            raise RenderError(f"facts.json, table1: found {len(rows)} rows of role 'production'; there must be one")
+        return rows[0]
+
+    @property
+    def controlled(self) -> list[Table1Row]:
+        """The controlled rows of Table 1, in order."""
+        return [row for row in self.table1 if row.role == "controlled"]
+
+    def positions(self, subject: str) -> int:
+        """K of a subject: how many positions facts.json gives a share for."""
+        return sum(quantity.startswith("share_through_") for quantity in self.quantities(subject))
+
+
+def read_facts(path: Path) -> Facts:
+    """Read facts.json; raise :class:`RenderError` with the file and the key when it is not what this room expects."""
+    try:
+        return Facts.model_validate(json.loads(path.read_text()))
+    except OSError as error:
+        raise RenderError(f"{path}: cannot be read: {error.strerror}; it is made by the rule `analyse`") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise RenderError(f"{path}, {key}: {first['msg']}; {error.error_count()} such places in all") from error
+    except json.JSONDecodeError as error:
+        raise RenderError(f"{path}: not JSON ({error}); delete it and rerun the rule `analyse`") from error

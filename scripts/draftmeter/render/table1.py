@@ -1,0 +1,103 @@
+"""Table 1: acceptance by workload, production first, as Markdown and LaTeX from the facts."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+from draftmeter.render.environment import latex_environment, markdown_environment, render_template
+from draftmeter.render.facts import Fact, Facts, RenderError, Table1Row
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload of Table 1 with its facts; `share_through[k - 1]` is None where the workload drafts fewer than k."""
+
+    label: str
+    role: str
+    drafts: Fact
+    draft_tokens: Fact
+    accepted_over_drafted: Fact
+    share_through: list[Fact | None]
+    tokens_per_step: Fact
+    formula_error: Fact
+
+
+@dataclass(frozen=True)
+class Table1:
+    """The rows in printed order, the most draft tokens per step of any row, and why a figure is unknown."""
+
+    kind: str
+    k: int
+    rows: list[Row]
+    unknowns: list[tuple[str, str, str]]
+    """(label, quantity, reason), in the order of the cells; reasons stand below the table."""
+
+
+def build_table1(facts: Facts) -> Table1:
+    """Collect Table 1 from the facts; a missing fact is an error, one that is null is listed with its reason."""
+    ordered = [facts.production, *facts.controlled]
+    k = max(facts.positions(row.workload) for row in ordered)
+    if k == 0:
+        raise RenderError("facts.json: no fact 'share_through_1' for any workload of Table 1; rerun the rule `analyse`")
+    rows = [_row(facts, row, k) for row in ordered]
+    return Table1(facts.study.kind, k, rows, [unknown for row in rows for unknown in _unknowns(row)])
+
+
+def check_same_analysis(facts: Facts, table1_csv: Path) -> str:
+    """Return the text of table1.csv after checking that its rows are those of facts.json, in the same order."""
+    text = table1_csv.read_text()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    if not rows or "workload" not in rows[0]:
+        raise RenderError(f"{table1_csv}: found no column 'workload' or no row; it is made by the rule `analyse`")
+    found = [row["workload"] for row in rows]
+    expected = [row.workload for row in facts.table1]
+    if found != expected:
+        raise RenderError(f"{table1_csv}: found the workloads {found}, but facts.json has {expected}; rerun `analyse`")
+    return text
+
+
+def render_table1_markdown(table: Table1, template: Path) -> str:
+    """Table 1 as a Markdown table with its caption and the reasons of unknown figures."""
+    return _render(markdown_environment(template.parent), table, template)
+
+
+def render_table1_latex(table: Table1, template: Path) -> str:
+    """Table 1 as a LaTeX fragment for booktabs."""
+    return _render(latex_environment(template.parent), table, template)
+
+
+def _render(environment: jinja2.Environment, table: Table1, template: Path) -> str:
+    return render_template(environment, template.name, table=table)
+
+
+def _row(facts: Facts, row: Table1Row, k: int) -> Row:
+    own_k = facts.positions(row.workload)
+
+    def fact(quantity: str) -> Fact:
+        return facts.fact(row.workload, quantity)
+
+    return Row(
+        label=row.label,
+        role=row.role,
+        drafts=fact("drafts"),
+        draft_tokens=fact("draft_tokens"),
+        accepted_over_drafted=fact("accepted_over_drafted"),
+        share_through=[fact(f"share_through_{position}") for position in range(1, own_k + 1)] + [None] * (k - own_k),
+        tokens_per_step=fact("tokens_per_step"),
+        formula_error=fact("formula_error"),
+    )
+
+
+def _unknowns(row: Row) -> list[tuple[str, str, str]]:
+    named = [
+        ("drafts", row.drafts),
+        ("draft tokens", row.draft_tokens),
+        ("accepted over drafted", row.accepted_over_drafted),
+        *((f"share through {position}", fact) for position, fact in enumerate(row.share_through, start=1)),
+        ("tokens per step", row.tokens_per_step),
+        ("error of the formula", row.formula_error),
+    ]
+    return [(row.label, name, fact.unknown or "") for name, fact in named if fact is not None and fact.value is None]

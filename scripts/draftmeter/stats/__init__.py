@@ -1,0 +1,1 @@
+"""Statistics as pure functions: arrays in, small frozen results out, no files."""

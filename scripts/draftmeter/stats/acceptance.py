@@ -1,0 +1,130 @@
+"""Acceptance from counts: how many drafts were accepted through each position, and what that makes of a step.
+
+Notation: D drafts of up to K tokens; accepted_k of them with at least k tokens accepted, accepted_0 = D. The
+accepted tokens are then sum_k accepted_k. Where the denominator is zero the value is None: unknown, never zero.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class CountsError(ValueError):
+    """Counts that no server can produce: which, what was found, what would be right."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """`numerator` / `denominator`, or None where the denominator is zero."""
+
+    value: float | None
+    numerator: float
+    denominator: float
+
+
+@dataclass(frozen=True)
+class FormulaError:
+    """A geometric formula beside what was measured. Errors are relative to the measured tokens per step."""
+
+    rate: float
+    formula: float
+    measured: float
+    error: float
+    error_last_terms: float | None
+    """Of the terms a^2 + ... + a^K alone, relative to the measured shares through 2..K; None where these sum to 0."""
+
+
+def share_through(drafts: float, accepted_at: ArrayLike) -> tuple[Ratio, ...]:
+    """Share of drafts accepted through position k, accepted_k / D, for k = 1..K.
+
+    `accepted_at` has shape (K,). A draft shorter than k tokens counts as not accepted through k.
+    """
+    accepted = _checked(drafts, accepted_at)
+    return tuple(_ratio(count, drafts) for count in accepted)
+
+
+def chance_at(drafts: float, accepted_at: ArrayLike) -> tuple[Ratio, ...]:
+    """Chance of acceptance at position k given acceptance through k-1, accepted_k / accepted_(k-1), for k = 1..K.
+
+    `accepted_at` has shape (K,). A draft that ended at k-1 counts as not accepted at k.
+    """
+    accepted = _checked(drafts, accepted_at)
+    before = [drafts, *accepted[:-1]]
+    return tuple(_ratio(count, base) for count, base in zip(accepted, before, strict=True))
+
+
+def accepted_over_drafted(accepted: float, drafted: float) -> Ratio:
+    """Accepted tokens over draft tokens, unverified ones included."""
+    if not 0 <= accepted <= drafted:
+        raise CountsError(f"accepted tokens: found {accepted:g} of {drafted:g} drafted; needs 0 <= accepted <= drafted")
+    return _ratio(accepted, drafted)
+
+
+def accepted_over_checked(drafts: float, accepted_at: ArrayLike) -> Ratio:
+    """Accepted over checked tokens, where each draft not accepted to its end holds one rejection.
+
+    accepted / (accepted + D - accepted_K); tokens after a rejection were never checked. `accepted_at` has shape (K,);
+    full drafts are assumed.
+    """
+    accepted = _checked(drafts, accepted_at)
+    total = float(accepted.sum())
+    return _ratio(total, total + drafts - float(accepted[-1]))
+
+
+def tokens_per_step(drafts: float, accepted: float) -> Ratio:
+    """The verifier's tokens per step, 1 + accepted / D: a step adds one token of the main model to those accepted."""
+    if drafts < 0 or accepted < 0:
+        raise CountsError(f"found {drafts:g} drafts and {accepted:g} accepted tokens; counts cannot be negative")
+    return _ratio(drafts + accepted, drafts)
+
+
+def emitted_tokens_per_step(drafts: float, reply_tokens: float, replies: float) -> Ratio:
+    """Tokens that steps brought to the client, per step: (reply tokens - replies) / D.
+
+    The first token of each reply comes from its prefill, without a draft, and is left out. Below tokens per step by the
+    accepted tokens that were cut at the end of replies.
+    """
+    if not 0 <= replies <= reply_tokens:
+        raise CountsError(f"found {reply_tokens:g} reply tokens in {replies:g} replies; a reply has at least one token")
+    return _ratio(reply_tokens - replies, drafts)
+
+
+def geometric_formula(a: float, k: int) -> float:
+    """1 + a + a^2 + ... + a^K: tokens per step if every position had the chance `a` (Leviathan et al. 2023, eq. 1)."""
+    if k < 1:
+        raise CountsError(f"draft tokens per step: found {k}; needs at least 1")
+    return float(sum(a**power for power in range(k + 1)))
+
+
+def formula_error(a: float, shares: ArrayLike) -> FormulaError:
+    """The geometric formula of rate `a` against tokens per step of the measured `shares` through 1..K (shape (K,))."""
+    through = np.asarray(shares, dtype=np.float64)
+    formula = geometric_formula(a, len(through))
+    measured = 1 + float(through.sum())
+    last = float(through[1:].sum())
+    error_last = (formula - 1 - a) / last - 1 if last > 0 else None
+    return FormulaError(rate=a, formula=formula, measured=measured, error=formula / measured - 1, error_last_terms=error_last)
+
+
+def _ratio(numerator: float, denominator: float) -> Ratio:
+    value = None if denominator == 0 else float(numerator) / float(denominator)
+    return Ratio(value=value, numerator=float(numerator), denominator=float(denominator))
+
+
+def _checked(drafts: float, accepted_at: ArrayLike) -> FloatArray:
+    accepted = np.asarray(accepted_at, dtype=np.float64)
+    if accepted.ndim != 1 or len(accepted) == 0:
+        raise CountsError(f"accepted by position: found shape {accepted.shape}; needs (K,) with K >= 1")
+    if not np.all(np.isfinite(accepted)) or not np.isfinite(drafts):
+        raise CountsError(f"found {drafts} drafts, accepted by position {accepted.tolist()}; every count must be known")
+    steps = [drafts, *accepted.tolist()]
+    if steps[-1] < 0 or any(later > earlier for earlier, later in pairwise(steps)):
+        raise CountsError(
+            f"found {drafts:g} drafts, accepted by position {accepted.tolist()}; "
+            "counts cannot be negative, nor rise along the draft"
+        )
+    return accepted

@@ -1,0 +1,214 @@
+"""How acceptance varies over the intervals of a server's log: spread, memory, and groups of intervals by acceptance.
+
+Intervals count one each, however many drafts they hold, except in groups, whose drafts are pooled. Acceptance of an
+interval is its accepted over its draft tokens; n_i its drafts; K the draft tokens per draft.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from draftmeter.stats.acceptance import chance_at
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+FEWEST_PAIRS = 3
+
+
+class IntervalsError(ValueError):
+    """Intervals that cannot be summarised: what was found, what would be right."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Unweighted summary of the acceptance of intervals, as fractions; `sd` divides by n - 1 and is None for n = 1."""
+
+    intervals: int
+    p10: float
+    p90: float
+    lowest: float
+    highest: float
+    sd: float | None
+
+
+@dataclass(frozen=True)
+class Autocorrelation:
+    """Pearson correlation of acceptance with itself `lag_s` seconds later, or None and why."""
+
+    lag_s: float
+    value: float | None
+    pairs: int
+    unknown: str | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Intervals taken together: their number, their drafts, and the pooled chance at each position."""
+
+    intervals: int
+    drafts: float
+    chances: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class EqualChances:
+    """Chances by group and position if every draft had the pooled chances, after the same selection by acceptance.
+
+    `chances` and `monte_carlo_error` have shape (groups, K) as nested tuples: the mean over the replications and the
+    standard error of that mean; None where a replication has no draft accepted before the position.
+    """
+
+    chances: tuple[tuple[float | None, ...], ...]
+    monte_carlo_error: tuple[tuple[float | None, ...], ...]
+    replications: int
+
+
+def qualifying(drafts: ArrayLike, min_drafts: int) -> BoolArray:
+    """Which intervals hold at least `min_drafts` drafts; shape (n,). An unknown number (nan) does not qualify."""
+    return np.asarray(np.asarray(drafts, dtype=np.float64) >= min_drafts, dtype=np.bool_)
+
+
+def hours_covered(windows_s: ArrayLike) -> float:
+    """Hours that intervals cover, each counting as its nominal window (shape (n,), seconds)."""
+    return float(np.sum(np.asarray(windows_s, dtype=np.float64))) / 3600
+
+
+def spread(acceptance: ArrayLike) -> Spread:
+    """Percentiles 10 and 90 (linear interpolation), extremes, standard deviation of acceptance, shape (n,), n >= 1."""
+    values = np.asarray(acceptance, dtype=np.float64)
+    if len(values) == 0:
+        raise IntervalsError("found no interval; the spread of acceptance needs at least one")
+    p10, p90 = np.percentile(values, [10, 90])
+    sd = float(values.std(ddof=1)) if len(values) > 1 else None
+    return Spread(len(values), float(p10), float(p90), float(values.min()), float(values.max()), sd)
+
+
+def accepted_variance(shares: ArrayLike) -> float:
+    """Variance of the accepted tokens of one draft, V = sum_k (2k - 1) s_k - (sum_k s_k)^2, for shares through 1..K.
+
+    From E[A] = sum_k P(A >= k) and E[A^2] = sum_k (2k - 1) P(A >= k) for A in 0..K.
+    """
+    s = np.asarray(shares, dtype=np.float64)
+    return float(np.sum((2 * np.arange(1, len(s) + 1) - 1) * s) - s.sum() ** 2)
+
+
+def sampling_sd(shares: ArrayLike, drafts: ArrayLike) -> float:
+    """Standard deviation of acceptance between intervals if every draft had the same `shares` through 1..K.
+
+    The root of the mean over intervals of V / (K^2 n_i), with V of :func:`accepted_variance`; `drafts` holds the n_i.
+    """
+    n = np.asarray(drafts, dtype=np.float64)
+    if len(n) == 0 or np.any(n <= 0):
+        raise IntervalsError("the sampling standard deviation needs at least one interval, each with a draft")
+    k = len(np.asarray(shares))
+    return float(np.sqrt(accepted_variance(shares) / k**2 * np.mean(1 / n)))
+
+
+def variance_ratio(sd: float, sampling: float) -> float | None:
+    """(sd / sampling sd)^2: 1 if every draft had the pooled chances; None where the sampling sd is 0."""
+    return None if sampling == 0 else (sd / sampling) ** 2
+
+
+def lagged_pairs(times: ArrayLike, series: ArrayLike, lag_s: float, interval_s: float) -> tuple[IntArray, IntArray]:
+    """Positions (earlier, later) of the intervals of one series that lie `lag_s` apart within half an interval.
+
+    `times` (seconds) and `series` (a label of the continuous series) have shape (n,). Each interval is paired with the
+    nearest one to its time plus the lag; where the log has a gap there is no pair.
+    """
+    at = np.asarray(times, dtype=np.float64)
+    labels = np.asarray(series)
+    earlier: list[IntArray] = []
+    later: list[IntArray] = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        members = members[np.argsort(at[members], kind="stable")]
+        sorted_times = at[members]
+        wanted = sorted_times + lag_s
+        right = np.searchsorted(sorted_times, wanted).clip(0, len(members) - 1)
+        left = (right - 1).clip(0)
+        nearest = np.where(np.abs(sorted_times[left] - wanted) <= np.abs(sorted_times[right] - wanted), left, right)
+        # Unix seconds as floats are good to a quarter of a microsecond: an exact half interval must still count.
+        close = np.abs(sorted_times[nearest] - wanted) <= interval_s / 2 + 1e-6
+        close &= nearest != np.arange(len(members))
+        earlier.append(members[close])
+        later.append(members[nearest[close]])
+    if not earlier:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    return np.concatenate(earlier).astype(np.int64), np.concatenate(later).astype(np.int64)
+
+
+def autocorrelation(
+    times: ArrayLike, series: ArrayLike, acceptance: ArrayLike, lag_s: float, interval_s: float
+) -> Autocorrelation:
+    """Pearson correlation over the pairs of :func:`lagged_pairs`; None with fewer than 3 pairs or without variation."""
+    values = np.asarray(acceptance, dtype=np.float64)
+    earlier, later = lagged_pairs(times, series, lag_s, interval_s)
+    if len(earlier) < FEWEST_PAIRS:
+        short = f"too short: {len(earlier)} pairs of intervals {lag_s:g} s apart, at least {FEWEST_PAIRS} are needed"
+        return Autocorrelation(lag_s, None, len(earlier), short)
+    value = pearson(values[earlier], values[later])
+    reason = None if np.isfinite(value) else "acceptance does not vary over these pairs"
+    return Autocorrelation(lag_s, value if np.isfinite(value) else None, len(earlier), reason)
+
+
+def pearson(x: FloatArray, y: FloatArray) -> float:
+    """Pearson correlation of two arrays of one shape; nan where either does not vary."""
+    a, b = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
+    return float(np.sum(a * b)) / scale if scale > 0 else float("nan")
+
+
+def groups_by_acceptance(acceptance: ArrayLike, drafts: ArrayLike, accepted_at: ArrayLike, groups: int = 5) -> tuple[Group, ...]:
+    """Equal groups of intervals from the lowest acceptance to the highest, the drafts of each pooled.
+
+    Shapes (n,), (n,) and (n, K). Group sizes differ by one at most; equal acceptances keep their order. The groups are
+    selected on the outcome: even equal chances would differ between them, see :func:`equal_chances`.
+    """
+    n = np.asarray(drafts, dtype=np.float64)
+    counts = np.asarray(accepted_at, dtype=np.float64)
+    if len(n) < groups:
+        raise IntervalsError(f"found {len(n)} intervals; {groups} groups need at least {groups}")
+    order = np.argsort(np.asarray(acceptance, dtype=np.float64), kind="stable")
+    result = []
+    for members in np.array_split(order, groups):
+        chances = chance_at(float(n[members].sum()), counts[members].sum(axis=0))
+        result.append(Group(len(members), float(n[members].sum()), tuple(chance.value for chance in chances)))
+    return tuple(result)
+
+
+def equal_chances(shares: ArrayLike, drafts: ArrayLike, seed: int, replications: int, groups: int = 5) -> EqualChances:
+    """What :func:`groups_by_acceptance` shows when every draft has the same `shares` through 1..K (all above 0).
+
+    Each replication draws the drafts of every interval (n_i of them, shape (n,)) from the multinomial distribution of
+    accepted tokens, sorts the intervals by the acceptance drawn, and pools them in the same way.
+    """
+    s = np.asarray(shares, dtype=np.float64)
+    n = np.asarray(drafts, dtype=np.float64)
+    if np.any(n != np.round(n)):
+        raise IntervalsError("found intervals with a fractional number of drafts; drafts are whole numbers")
+    if np.any(s <= 0) or replications < 2 or len(n) < groups:
+        raise IntervalsError(
+            f"found shares {s.tolist()}, {replications} replications, {len(n)} intervals; "
+            f"needs shares above 0, 2 replications and {groups} intervals"
+        )
+    probabilities = -np.diff(np.concatenate([[1.0], s, [0.0]]))
+    rng = np.random.default_rng(seed)
+    draws = np.empty((replications, groups, len(s)))
+    for number in range(replications):
+        outcomes = rng.multinomial(n.astype(np.int64), probabilities)
+        accepted_at = np.cumsum(outcomes[:, :0:-1], axis=1)[:, ::-1]
+        acceptance = accepted_at.sum(axis=1) / (len(s) * n)
+        draws[number] = [
+            [np.nan if chance is None else chance for chance in group.chances]
+            for group in groups_by_acceptance(acceptance, n, accepted_at, groups)
+        ]
+    mean = draws.mean(axis=0)
+    error = draws.std(axis=0, ddof=1) / np.sqrt(replications)
+    return EqualChances(_known(mean), _known(error), replications)
+
+
+def _known(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(float(value) if np.isfinite(value) else None for value in row) for row in values)

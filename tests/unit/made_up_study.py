@@ -1,0 +1,255 @@
+"""A small measured study made up from the default config: tables, known answers and records with a planted truth."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from draftmeter.plan import boot_names
+from draftmeter.strict import write_json
+from draftmeter.study import Study, parse_study
+
+CONFIG = Path(__file__).parents[2] / "config" / "config.yaml"
+K = 3
+MOST_REQUESTS = 40
+LINES = 200
+SESSIONS = 15
+
+
+def small_study(**analysis: Any) -> Study:
+    """The default config with few resamples; `analysis` replaces settings of the analysis."""
+    config = yaml.safe_load(CONFIG.read_text())
+    config["analysis"] |= {"resamples": 120, "min_drafts": 100, "min_drafts_sensitivity": [20, 200]} | analysis
+    return parse_study(config)
+
+
+def shares_of(study: Study, category: str) -> np.ndarray:
+    """The planted shares through 1..K of a category: the products of its group's chances in the config."""
+    model = next(model for model in study.models.values() if hasattr(model, "groups"))
+    return np.cumprod(model.groups[category].chances)
+
+
+def mean_drafts(max_tokens: int) -> float:
+    """Expected drafts of a request."""
+    return max_tokens / 8
+
+
+@dataclass
+class MadeUp:
+    """The four tables of a study and its known answers."""
+
+    study: Study
+    counters: pd.DataFrame
+    intervals: pd.DataFrame
+    requests: pd.DataFrame
+    checks: pd.DataFrame
+    known_answer: dict[str, Any]
+
+    def write(self, folder: Path) -> tuple[list[Path], list[Path], Path]:
+        """Write the tables, a boot.json with records for each boot, and known_answer.json; return their paths."""
+        tables = []
+        for name in ("counters", "intervals", "requests", "checks"):
+            tables.append(folder / f"{name}.parquet")
+            getattr(self, name).to_parquet(tables[-1], index=False)
+        write_json(folder / "known_answer.json", self.known_answer)
+        boots = [_write_boot(self.study, server, boot, folder) for server, boot in _boots(self.study)]
+        return tables, boots, folder / "known_answer.json"
+
+
+def make_up(study: Study, seed: int = 0) -> MadeUp:
+    """Requests whose drafts have the planted shares; counters are their sums; lines drift slowly."""
+    rng = np.random.default_rng(seed)
+    counters, requests, checks, intervals = [], [], [], []
+    for server, boot in _boots(study):
+        for run in study.servers[server].runs:
+            identity = {"server": server, "boot": boot, "attempt": 1, "run": run}
+            rows = _requests(study, rng, identity)
+            requests += rows
+            counters.append(_counters(study, identity, rows))
+            checks += _checks(identity)
+            if study.runs[run].workload == study.report.production:
+                intervals += _lines(rng, identity, study.servers[server].log_interval_s, study.report.production)
+    return MadeUp(
+        study=study,
+        counters=pd.DataFrame(counters),
+        intervals=pd.DataFrame(intervals),
+        requests=pd.DataFrame(requests),
+        checks=pd.DataFrame(checks),
+        known_answer=known_answer(study),
+    )
+
+
+def known_answer(study: Study) -> dict[str, Any]:
+    """known_answer.json with the planted truth."""
+    settings = []
+    for workload in study.workloads.values():
+        sampling = workload.sampling
+        for category in workload.categories:
+            for limit in sampling.max_tokens:
+                shares, drafts = shares_of(study, category), mean_drafts(limit)
+                settings.append(
+                    {
+                        "category": category,
+                        "temperature": sampling.temperature,
+                        "top_p": sampling.top_p,
+                        "top_k": sampling.top_k,
+                        "max_tokens": limit,
+                        "drafts": drafts,
+                        "accepted": (drafts * shares).tolist(),
+                        "emitted_tokens": 1 + drafts * (1 + shares.sum()),
+                        "accepted_past_cut": 0.0,
+                        "share_through": shares.tolist(),
+                        "chance": (shares / [1, *shares[:-1]]).tolist(),
+                        "tokens_per_step": 1 + float(shares.sum()),
+                    }
+                )
+    return {"model": {"source": "made up"}, "settings": settings}
+
+
+def _boots(study: Study) -> list[tuple[str, str]]:
+    return [(server, boot) for server in study.servers for boot in boot_names(study, server)]
+
+
+def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) -> list[dict[str, Any]]:
+    run = study.runs[identity["run"]]
+    workload = study.workloads[run.workload]
+    rows = []
+    for number in range(min(run.requests or 200, MOST_REQUESTS if run.requests else 200)):
+        category = workload.categories[int(rng.integers(len(workload.categories)))]
+        limit = workload.sampling.max_tokens[int(rng.integers(len(workload.sampling.max_tokens)))]
+        shares = shares_of(study, category)
+        drafts = int(rng.poisson(mean_drafts(limit)))
+        outcomes = rng.multinomial(drafts, -np.diff([1, *shares, 0]))
+        at = [int(outcomes[position:].sum()) for position in range(1, K + 1)]
+        rows.append(
+            {
+                **identity,
+                "workload": run.workload,
+                "request_id": f"request-{number:04d}",
+                "session_id": f"session-{number % SESSIONS}" if workload.sessions else f"session-{number}",
+                "category": category,
+                "max_tokens": limit,
+                "reply_tokens": 1 + drafts + sum(at),
+                "drafts": drafts,
+                "draft_tokens": K * drafts,
+                "accepted_tokens": sum(at),
+                "error": None,
+                **{f"accepted_{position}": count for position, count in enumerate(at, start=1)},
+            }
+        )
+    return rows
+
+
+def _counters(study: Study, identity: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    run = study.runs[identity["run"]]
+    names = ["drafts", "draft_tokens", *(f"accepted_{position}" for position in range(1, K + 1))]
+    return {
+        **identity,
+        "workload": run.workload,
+        "streams": run.streams,
+        "k": K,
+        **{name: sum(row[name] for row in rows) for name in names},
+        "accepted": sum(row["accepted_tokens"] for row in rows),
+        "generation_tokens": sum(row["reply_tokens"] for row in rows),
+        "requests_finished": len(rows),
+    }
+
+
+def _checks(identity: dict[str, Any]) -> list[dict[str, Any]]:
+    common = {**identity, "unit": "tokens", "tolerance": 0.0}
+    return [
+        {**common, "check": "accepted against requests", "expected": 5.0, "found": 5.0, "residual": 0.0, "status": "ok",
+         "reason": ""},
+        {**common, "check": "lines against counters", "expected": 5.0, "found": None, "residual": None,
+         "status": "unknown", "reason": "the log has no line of this run"},
+    ]  # fmt: skip
+
+
+def _lines(rng: np.random.Generator, identity: dict[str, Any], window: float, workload: str) -> list[dict[str, Any]]:
+    rows, latent = [], 0.0
+    for number in range(LINES):
+        latent = 0.3 * latent + rng.normal()
+        chance = 0.75 + 0.05 * np.tanh(latent)
+        drafts = int(rng.integers(10, 600))
+        outcomes = rng.multinomial(drafts, -np.diff([1, chance, chance**2, chance**3, 0]))
+        at = [int(outcomes[position:].sum()) for position in range(1, K + 1)]
+        end = 1.8e9 + window * (number + 1) + (40 if number > LINES // 2 else 0)
+        rows.append(
+            {
+                **identity,
+                "workload": workload,
+                "line": 2 * number + 1,
+                "start": end - window,
+                "end": end,
+                "window_s": float(window),
+                "k": K,
+                "drafts": drafts,
+                "drafts_exact": True,
+                "drafted": K * drafts,
+                "accepted": sum(at),
+                "accepted_k_exact": True,
+                **{f"accepted_{position}": count for position, count in enumerate(at, start=1)},
+            }
+        )
+    return rows
+
+
+def _write_boot(study: Study, server: str, boot: str, folder: Path) -> Path:
+    path = folder / "records" / server / boot / "boot.json"
+    runs = []
+    for order, run in enumerate(study.servers[server].runs, start=1):
+        record = path.parent / "attempt-1" / run
+        record.mkdir(parents=True)
+        (record / "record.json").write_text(json.dumps(_record(study, server, boot, run, order)))
+        runs.append({"run": run, "attempt": 1, "fingerprint": "f" * 64, "path": f"attempt-1/{run}"})
+    boot_json = {"study": study.study.name, "server": server, "boot": boot, "replicate": 1, "runs": runs}
+    path.write_text(json.dumps(boot_json))
+    return path
+
+
+def _record(study: Study, server: str, boot: str, run: str, order: int) -> dict[str, Any]:
+    config, name = study.servers[server], study.runs[run].workload
+    revision = dict.fromkeys(("revision", "tokenizer_revision", "draft_revision"), "0" * 40)
+    return {
+        "study": study.study.name,
+        "study_kind": study.study.kind,
+        "server": server,
+        "boot": boot,
+        "attempt": 1,
+        "replicate": 1,
+        "run": run,
+        "order": order,
+        "fingerprint": "f" * 64,
+        "server_arguments": [],
+        "server_environment": {},
+        "model": {"name": config.model, "source": "made up", **revision},
+        "precision": config.precision,
+        "speculative": {"method": config.speculative.method, "num_speculative_tokens": K},
+        "attention_backend": "TEST_ATTN",
+        "workload": name,
+        "workload_label": study.workloads[name].label,
+        "reasoning": study.workloads[name].reasoning,
+        "sampling": study.workloads[name].sampling.model_dump(mode="json"),
+        "streams": study.runs[run].streams,
+        "prompts_sha256": "0" * 64,
+        "engine_version": "0.0.1",
+        "corrections": ["made_up_correction"],
+        "log_interval_s": float(config.log_interval_s),
+        "time_zone": "+00:00",
+        "clock_offset_s": 0.0,
+        "host": {"processor": "Made-up CPU", "cores": 2, "memory_bytes": 8 * 2**30},
+        "gpu": [],
+        "driver": None,
+        "packages": {},
+        "git_commit": None,
+        "git_dirty": None,
+        "server_start_s": 1.0,
+        "start": "2031-01-01T00:00:00+00:00",
+        "end": "2031-01-01T00:10:00+00:00",
+        "requests": 1,
+        "errors": 0,
+    }

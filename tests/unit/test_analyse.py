@@ -1,0 +1,324 @@
+"""The whole analysis on a made-up study: complete, repeatable, and clear about bad input."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_study import LINES, K, MadeUp, make_up, small_study
+
+from analyse import Outputs, analyse, paths
+from check_results import check_results
+from draftmeter.analyse.calibration import KnownAnswer
+from draftmeter.analyse.estimates import estimate
+from draftmeter.analyse.facts import AnalysisError
+from draftmeter.analyse.setup import read_records
+from draftmeter.analyse.tables import Tables, check_tables
+from draftmeter.stats.uncertainty import ratio_of_sums
+from draftmeter.study import Study
+
+STUDY = small_study()
+PRODUCTION = STUDY.report.production
+CONTROLLED = STUDY.report.controlled
+ROW_QUANTITIES = [
+    "drafts", "draft_tokens", "accepted", "requests", "accepted_over_drafted",
+    *(f"share_through_{k}" for k in range(1, K + 1)), *(f"chance_{k}" for k in range(1, K + 1)),
+    "tokens_per_step", "emitted_tokens_per_step", "formula_first_position", "formula_error",
+]  # fmt: skip
+SPREAD = [
+    "min_drafts", "qualifying", "share_of_lines", "share_of_draft_tokens", "p10", "p90", "min", "max", "sd_pp",
+    "sampling_sd_pp", "variance_ratio",
+]  # fmt: skip
+
+
+def outputs(folder: Path) -> Outputs:
+    folder.mkdir(exist_ok=True)
+    names = ["table1", "figure1_intervals", "figure1_fifths", "calibration"]
+    return Outputs(facts=folder / "facts.json", **{name: folder / f"{name}.csv" for name in names})
+
+
+def run(made_up: MadeUp, folder: Path, out: Outputs) -> dict:
+    tables, boots, known = made_up.write(folder)
+    analyse(made_up.study, tables, boots, known, out)
+    return json.loads(out.facts.read_text())
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Outputs, MadeUp]:
+    folder = tmp_path_factory.mktemp("study")
+    made_up, out = make_up(STUDY), outputs(folder / "out")
+    return run(made_up, folder, out), out, made_up
+
+
+def test_facts_are_complete(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, _ = analysed
+    assert set(content) == {"study", "setup", "facts", "table1", "calibration", "checks"}
+    facts = content["facts"]
+    for workload in [PRODUCTION, *CONTROLLED]:
+        assert {f"{workload}.{quantity}" for quantity in ROW_QUANTITIES} <= set(facts)
+    for config in STUDY.runs.values():
+        if config.streams is not None:
+            assert f"{config.workload}.streams_{config.streams}.tokens_per_step" in facts
+    expected = [*SPREAD, *(f"t20.{name}" for name in SPREAD), *(f"t200.{name}" for name in SPREAD)]
+    expected += ["lines", "hours_with_lines", "lines_vs_counters_gap"]
+    expected += [f"autocorrelation_{lag}" for lag in (1, 3, 30, 60)]
+    expected += [f"fifth_{n}.{kind}_{k}" for n in range(1, 6) for kind in ("chance", "equal_chance") for k in range(1, 4)]
+    assert {key for key in facts if key.startswith("production_intervals.")} == {
+        f"production_intervals.{name}" for name in expected
+    }
+    for key, fact in facts.items():
+        assert list(fact) == ["value", "low", "high", "method", "n", "n_unit", "unit", "definition", "unknown"], key
+        assert fact["value"] is not None or fact["unknown"], key
+        if fact["low"] is not None:
+            assert fact["low"] <= fact["value"] <= fact["high"], key
+
+
+def test_estimates_recover_the_planted_truth(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, made_up = analysed
+    facts = content["facts"]
+    for workload in CONTROLLED:
+        requests = made_up.requests[made_up.requests["workload"] == workload]
+        fact = facts[f"{workload}.accepted_over_drafted"]
+        plain = ratio_of_sums(requests["accepted_tokens"], requests["draft_tokens"], STUDY.analysis.confidence)
+        assert fact["value"] == pytest.approx(plain.value)
+        assert (fact["low"], fact["high"]) == pytest.approx((plain.low, plain.high))
+        assert (fact["n"], fact["n_unit"]) == (len(requests), "requests")
+        step, shares = facts[f"{workload}.tokens_per_step"]["value"], [
+            facts[f"{workload}.share_through_{k}"]["value"] for k in range(1, K + 1)
+        ]  # fmt: skip
+        assert step == pytest.approx(1 + sum(shares))
+        # Made-up replies are not cut: what the steps emit is what the verifier counts.
+        assert facts[f"{workload}.emitted_tokens_per_step"]["value"] == pytest.approx(step)
+        formula = facts[f"{workload}.formula_first_position"]["value"]
+        assert formula == pytest.approx(1 + sum(shares[0] ** k for k in range(1, K + 1)))
+        assert facts[f"{workload}.formula_error"]["value"] == pytest.approx(formula / step - 1)
+
+
+def test_production_clusters_are_sessions(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, made_up = analysed
+    requests = made_up.requests[made_up.requests["workload"] == PRODUCTION]
+    fact = content["facts"][f"{PRODUCTION}.share_through_1"]
+    assert (fact["n"], fact["n_unit"]) == (requests["session_id"].nunique(), "sessions")
+
+
+def test_interval_facts(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, out, made_up = analysed
+    facts = {key.removeprefix("production_intervals."): fact for key, fact in content["facts"].items()}
+    lines = made_up.intervals
+    chosen = lines[lines["drafts"] >= STUDY.analysis.min_drafts]
+    acceptance = chosen["accepted"] / chosen["drafted"]
+    assert facts["lines"]["value"] == LINES and facts["qualifying"]["value"] == len(chosen)
+    assert facts["share_of_draft_tokens"]["value"] == pytest.approx(chosen["drafted"].sum() / lines["drafted"].sum())
+    assert facts["p10"]["value"] == pytest.approx(np.percentile(acceptance, 10))
+    assert facts["sd_pp"]["value"] == pytest.approx(100 * acceptance.std())
+    ratio = facts["variance_ratio"]
+    assert ratio["value"] == pytest.approx((facts["sd_pp"]["value"] / facts["sampling_sd_pp"]["value"]) ** 2)
+    assert 1 < ratio["low"] < ratio["value"] < ratio["high"]
+    assert "stationary bootstraps" in ratio["method"] and "effective blocks" in ratio["method"]
+    assert facts["min"]["low"] is None and facts["min"]["unknown"] is None
+    assert 0 < facts["autocorrelation_1"]["value"] < 0.6
+    assert facts["hours_with_lines"]["value"] == pytest.approx(lines["window_s"].sum() / 3600)
+    counted = made_up.counters.loc[made_up.counters["workload"] == PRODUCTION, "draft_tokens"].sum()
+    assert facts["lines_vs_counters_gap"]["value"] == pytest.approx(lines["drafted"].sum() / counted - 1)
+    assert facts["fifth_1.chance_1"]["value"] < facts["fifth_1.equal_chance_1"]["value"]
+    assert facts["fifth_5.chance_1"]["value"] > facts["fifth_5.equal_chance_1"]["value"]
+    assert "Monte Carlo" in facts["fifth_1.equal_chance_1"]["method"]
+    rows = rows_of(out.figure1_intervals)
+    assert [float(row["acceptance"]) for row in rows] == pytest.approx(acceptance.tolist())
+
+
+def test_tables_for_the_paper(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, out, _ = analysed
+    facts = content["facts"]
+    table1 = rows_of(out.table1)
+    assert [row["workload"] for row in table1] == [PRODUCTION, *CONTROLLED]
+    assert [row["role"] for row in table1] == ["production"] + ["controlled"] * len(CONTROLLED)
+    for row in table1:
+        assert float(row["tokens_per_step"]) == facts[f"{row['workload']}.tokens_per_step"]["value"]
+        assert row["drafts"] == str(int(facts[f"{row['workload']}.drafts"]["value"]))
+    for row in content["table1"]:
+        assert row["drafts"] == facts[f"{row['workload']}.drafts"]["value"]
+        assert row["formula_error"] in facts
+    fifths = rows_of(out.figure1_fifths)
+    assert list(fifths[0]) == ["fifth", "position", "chance", "low", "high", "equal_chances"]
+    assert [(row["fifth"], row["position"]) for row in fifths] == [(str(n), str(k)) for n in range(1, 6) for k in (1, 2, 3)]
+    assert float(fifths[4]["chance"]) == facts["production_intervals.fifth_2.chance_2"]["value"]
+    assert len(rows_of(out.calibration)) == len(content["calibration"]) > 0
+
+
+def test_setup_and_checks(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, made_up = analysed
+    assert [row["server"] for row in content["setup"]] == sorted(STUDY.servers)
+    row = content["setup"][0]
+    assert (row["k"], row["boots"], row["corrections"]) == (K, 1, ["made_up_correction"])
+    assert row["hardware"] == "Made-up CPU, 2 cores, 8 GiB"
+    count = len(made_up.counters)
+    assert content["checks"] == {
+        "accepted against requests": {"ok": count, "failed": 0, "unknown": 0, "max_abs_residual": 0, "unit": "tokens"},
+        "lines against counters": {"ok": 0, "failed": 0, "unknown": count, "max_abs_residual": None, "unit": "tokens"},
+    }
+
+
+def test_same_input_same_bytes(analysed: tuple[dict, Outputs, MadeUp], tmp_path: Path) -> None:
+    _, first, made_up = analysed
+    shuffled = MadeUp(**{**vars(made_up), "requests": made_up.requests.sample(frac=1, random_state=1)})
+    for again, name in ((made_up, "again"), (shuffled, "shuffled")):
+        (tmp_path / name).mkdir()
+        second = outputs(tmp_path / name / "out")
+        run(again, tmp_path / name, second)
+        for path, other in zip(vars(first).values(), vars(second).values(), strict=True):
+            assert path.read_bytes() == other.read_bytes()
+
+
+def test_checked_is_written_only_when_everything_passes(analysed: tuple[dict, Outputs, MadeUp], tmp_path: Path) -> None:
+    _, out, made_up = analysed
+    checked, checks = tmp_path / "checked.json", tmp_path / "checks.parquet"
+    made_up.checks.to_parquet(checks)
+    check_results(out.calibration, checks, checked)
+    first = checked.read_bytes()
+    check_results(out.calibration, checks, checked)
+    assert checked.read_bytes() == first
+    checked.unlink()
+    made_up.checks.assign(status="failed", found=1.0).to_parquet(checks)
+    with pytest.raises(ValueError, match="cross-checks failed"):
+        check_results(out.calibration, checks, checked)
+    assert not checked.exists()
+
+
+def facts_of(made_up: MadeUp, tmp_path: Path) -> dict:
+    return run(made_up, tmp_path, outputs(tmp_path / "out"))["facts"]
+
+
+def test_other_clients_leave_the_value_and_take_the_interval(tmp_path: Path) -> None:
+    made_up = make_up(STUDY)
+    requests = made_up.requests
+    workload = CONTROLLED[0]
+    mine = requests.index[requests["workload"] == workload]
+    made_up.requests = requests.drop(mine[: len(mine) // 2])
+    fact = facts_of(made_up, tmp_path)[f"{workload}.tokens_per_step"]
+    assert fact["value"] is not None and fact["low"] is None
+    assert "of the server's drafts" in fact["unknown"]
+
+
+def test_few_or_incomplete_lines_are_unknown_with_a_reason(tmp_path: Path) -> None:
+    made_up = make_up(STUDY)
+    made_up.intervals = made_up.intervals.head(30).astype({"accepted_2": "Int64"})
+    made_up.intervals.loc[3, "accepted_2"] = pd.NA
+    facts = facts_of(made_up, tmp_path)
+    assert facts["production_intervals.p10"]["value"] is not None
+    assert facts["production_intervals.p10"]["unknown"].startswith("too short")
+    for name in ("variance_ratio", "sampling_sd_pp", "fifth_1.chance_1", "fifth_5.equal_chance_3"):
+        fact = facts[f"production_intervals.{name}"]
+        assert fact["value"] is None and fact["unknown"] == "a line gives no acceptance by position"
+    assert facts["production_intervals.autocorrelation_60"]["unknown"].startswith("too short")
+
+
+@pytest.mark.parametrize("lines", [0, 1, 4])
+def test_almost_no_lines(lines: int, tmp_path: Path) -> None:
+    made_up = make_up(STUDY)
+    busy = made_up.intervals[made_up.intervals["drafts"] >= STUDY.analysis.min_drafts]
+    made_up.intervals = busy.head(lines)
+    facts = facts_of(made_up, tmp_path)
+    assert facts["production_intervals.qualifying"]["value"] == lines
+    assert facts["production_intervals.fifth_1.chance_1"]["unknown"]
+    assert (facts["production_intervals.p90"]["value"] is None) == (lines == 0)
+    assert (facts["production_intervals.sd_pp"]["value"] is None) == (lines < 2)
+
+
+def test_series_of_two_boots_are_not_joined(tmp_path: Path) -> None:
+    config = STUDY.model_dump(mode="json")
+    server = next(name for name, s in STUDY.servers.items() if any(STUDY.runs[r].workload == PRODUCTION for r in s.runs))
+    config["servers"][server]["boots"] = 2
+    study = Study.model_validate(config)
+    facts = facts_of(make_up(study), tmp_path)
+    qualifying = facts["production_intervals.qualifying"]["value"]
+    assert facts["production_intervals.lines"]["value"] == 2 * LINES
+    # Both boots have the same time stamps: joined, lines of one would pair with lines of the other.
+    assert facts["production_intervals.autocorrelation_1"]["n"] < qualifying
+
+
+@pytest.mark.parametrize("table", ["counters", "intervals", "requests"])
+def test_missing_position_column_is_a_clear_error(table: str, tmp_path: Path) -> None:
+    made_up = make_up(STUDY)
+    setattr(made_up, table, getattr(made_up, table).drop(columns="accepted_3"))
+    with pytest.raises(AnalysisError, match=rf"table {table}: column\(s\) accepted_3 missing \(K = 3\)"):
+        run(made_up, tmp_path, outputs(tmp_path / "out"))
+    assert not (tmp_path / "out" / "facts.json").exists()
+
+
+def tables_of(made_up: MadeUp) -> Tables:
+    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+
+
+def test_attempts_are_never_pooled() -> None:
+    made_up = make_up(STUDY)
+    again = made_up.counters.head(1).assign(attempt=2)
+    with pytest.raises(AnalysisError, match=r"has 2 rows \(attempts \[1, 2\]\)"):
+        check_tables(Tables(pd.concat([made_up.counters, again]), *tables_of(made_up).all()[1:]))
+    strangers = pd.concat([made_up.intervals, made_up.intervals.head(1).assign(attempt=2)])
+    with pytest.raises(AnalysisError, match="attempt-2"):
+        check_tables(Tables(made_up.counters, strangers, made_up.requests, made_up.checks))
+
+
+def test_records_that_do_not_fit_the_study() -> None:
+    made_up = make_up(STUDY)
+    with pytest.raises(AnalysisError, match="without a known_answer"):
+        estimate(STUDY, tables_of(made_up), [], None)
+    with pytest.raises(AnalysisError, match="not in the config"):
+        unknown = made_up.counters.assign(workload="other")
+        estimate(STUDY, Tables(unknown, *tables_of(made_up).all()[1:]), [], _no_answers())
+    with pytest.raises(AnalysisError, match=f"no record of workload '{CONTROLLED[0]}'"):
+        fewer = made_up.counters[made_up.counters["workload"] != CONTROLLED[0]]
+        estimate(STUDY, Tables(fewer, *tables_of(made_up).all()[1:]), [], _no_answers())
+    with pytest.raises(AnalysisError, match=r"K = \[3, 4\]"):
+        mixed = made_up.counters.assign(k=[4 if n % 2 else 3 for n in range(len(made_up.counters))])
+        _ = Tables(mixed, *tables_of(made_up).all()[1:]).k
+
+
+def _no_answers() -> KnownAnswer:
+    return KnownAnswer("known_answer.json", {})
+
+
+def test_counter_that_is_missing_in_a_record(tmp_path: Path) -> None:
+    made_up = make_up(STUDY)
+    made_up.counters = made_up.counters.astype({"generation_tokens": "Int64", "accepted": "Int64"})
+    made_up.counters.loc[made_up.counters["workload"] == CONTROLLED[0], "generation_tokens"] = pd.NA
+    fact = facts_of(made_up, tmp_path)[f"{CONTROLLED[0]}.emitted_tokens_per_step"]
+    assert fact["value"] is None and "generated tokens" in fact["unknown"]
+    made_up.counters.loc[0, "accepted"] = pd.NA
+    (tmp_path / "second").mkdir()
+    with pytest.raises(AnalysisError, match="counter accepted is missing in record"):
+        facts_of(made_up, tmp_path / "second")
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    made_up = make_up(STUDY)
+    tables, boots, known = made_up.write(tmp_path)
+    tables[0].write_text("not a table")
+    with pytest.raises(AnalysisError, match=r"counters\.parquet: cannot be read"):
+        analyse(STUDY, tables, boots, known, outputs(tmp_path / "out"))
+    boots[0].write_text("{}")
+    with pytest.raises(AnalysisError, match=r"not a boot\.json"):
+        read_records(boots)
+    (boots[-1].parent / "attempt-1" / STUDY.servers[boots[-1].parents[1].name].runs[0] / "record.json").unlink()
+    with pytest.raises(AnalysisError, match=r"record\.json: not found"):
+        read_records(boots[-1:])
+
+
+def test_inputs_of_a_rule() -> None:
+    assert paths(None) == paths([]) == []
+    assert paths("a.json") == [Path("a.json")]
+    assert paths(["b.json", "a.json"]) == [Path("a.json"), Path("b.json")]
+
+
+def test_no_fact_is_infinite(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    values = [fact[name] for fact in analysed[0]["facts"].values() for name in ("value", "low", "high")]
+    assert all(value is None or math.isfinite(value) for value in values)

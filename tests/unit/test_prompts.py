@@ -1,0 +1,97 @@
+"""Prompts and sessions: reproducible, within their bounds, and bad prompt files refused."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from draftmeter.measure.prompts import PromptError, fixed_turns, prompt_texts, sessions
+from draftmeter.plan import RunPlan, plan_boot
+from draftmeter.study import PromptFile, RandomWords, read_study
+
+STUDY = read_study(Path(__file__).parents[2] / "config" / "config.yaml")
+RUNS = {run.run: run for server in STUDY.servers for run in plan_boot(STUDY, server, "boot-1").runs}
+
+
+def test_the_same_plan_gives_the_same_requests() -> None:
+    run = RUNS["evaluation"]
+    assert fixed_turns(run) == fixed_turns(run)
+    assert len({turn.seed for turn in fixed_turns(run)}) == run.requests
+    assert sessions(RUNS["traffic"]) == sessions(RUNS["traffic"])
+
+
+def test_the_pair_has_the_same_texts_in_the_same_order() -> None:
+    on, off = (prompt_texts(RUNS[name].prompts, 40) for name in ("pair-on", "pair-off"))
+    assert on == off
+    assert len(set(on)) == 40
+
+
+def test_more_streams_add_prompts_and_change_none() -> None:
+    few, many = (prompt_texts(RUNS["reasoning-8"].prompts, count) for count in (8, 64))
+    assert many[:8] == few
+
+
+def test_sessions_keep_to_their_settings() -> None:
+    run = RUNS["traffic"]
+    settings = run.workload.sessions
+    assert settings is not None and run.duration_s is not None
+    schedule = sessions(run)
+    assert len({turn.category for session in schedule for turn in session.turns}) >= 4
+    for session in schedule:
+        assert 0 <= session.due_s < run.duration_s
+        assert session.due_s % (settings.pause_every_s + settings.pause_s) < settings.pause_every_s
+        assert settings.turns[0] <= len(session.turns) <= settings.turns[1]
+        assert len({turn.category for turn in session.turns}) == 1
+        assert all(settings.think_time_s[0] <= turn.think_time_s <= settings.think_time_s[1] for turn in session.turns[1:])
+
+
+def prompt_file(tmp_path: Path, text: str) -> PromptFile:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(text)
+    return PromptFile(kind="file", path=str(path), sha256=hashlib.sha256(text.encode()).hexdigest())
+
+
+def test_a_prompt_file_is_read(tmp_path: Path) -> None:
+    rows = [{"prompt": "one", "category": "code"}, {"prompt": "two"}]
+    found = prompt_texts(prompt_file(tmp_path, "\n".join(map(json.dumps, rows))), 2)
+    assert found == [("one", "code"), ("two", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "says"),
+    [
+        ('{"prompt": "one"}\n', 2, "has 1 prompts; the run needs 2"),
+        ('{"promt": "one"}\n', 1, "line 1: needs a JSON object with the key prompt"),
+        ("one\n", 1, "line 1: needs a JSON object"),
+        ("[1]\n", 1, "line 1: needs a JSON object"),
+    ],
+)
+def test_a_bad_prompt_file_is_refused(tmp_path: Path, text: str, count: int, says: str) -> None:
+    with pytest.raises(PromptError, match=says):
+        prompt_texts(prompt_file(tmp_path, text), count)
+
+
+def test_a_prompt_file_with_other_contents_or_none_is_refused(tmp_path: Path) -> None:
+    prompts = prompt_file(tmp_path, '{"prompt": "one"}\n')
+    Path(prompts.path).write_text('{"prompt": "two"}\n')
+    with pytest.raises(PromptError, match=r"sha256 is .*; the config says"):
+        prompt_texts(prompts, 1)
+    Path(prompts.path).unlink()
+    with pytest.raises(PromptError, match="cannot be read: No such file"):
+        prompt_texts(prompts, 1)
+    with pytest.raises(PromptError, match="sha256 is unresolved"):
+        prompt_texts(prompts.model_copy(update={"sha256": "unresolved"}), 1)
+
+
+def test_sessions_from_a_file_are_refused(tmp_path: Path) -> None:
+    run: RunPlan = RUNS["traffic"].model_copy(update={"prompts": prompt_file(tmp_path, "{}")})
+    with pytest.raises(PromptError, match="takes random_words prompts"):
+        sessions(run)
+
+
+def test_random_words_have_their_length() -> None:
+    prompts = RandomWords(kind="random_words", words=[3, 5], instruction="Stop.")
+    for text, _ in prompt_texts(prompts, 50):
+        assert 3 <= len(text.split()) - 1 <= 5
+        assert text.endswith("Stop.")

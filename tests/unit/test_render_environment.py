@@ -1,0 +1,216 @@
+"""Templates cannot use what is not there, and no inserted text can become markup."""
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pypandoc
+import pytest
+
+from draftmeter.render.environment import (
+    escape_latex,
+    escape_markdown,
+    latex_environment,
+    markdown_environment,
+    plain_line,
+    render_template,
+)
+from draftmeter.render.facts import Fact, RenderError
+from draftmeter.render.note import MARKDOWN
+from draftmeter.render.numbers import cell, decimal, geometric_formula, interval, number, plain, with_interval
+
+NASTY = [
+    r"<script>|\input{x}",
+    "</td><td onclick=alert(1)>",
+    "a | b",
+    "**bold** _em_ `code` ~~gone~~ x^2^ H~2~O",
+    "[text](javascript:alert(1)) ![img](x.png)",
+    "[@leviathan2023] @leviathan2023",
+    "# heading",
+    "> quote",
+    "- item",
+    "+ item",
+    "* item",
+    "1. item",
+    "12) item",
+    ": definition",
+    "::: {.div}",
+    "---",
+    "===",
+    "% title block",
+    "```python",
+    "$x^2$ and \\(y\\)",
+    "&lt;b&gt; &amp; &#60;",
+    "line one\n\n# line two\r\n| cell |",
+    "https://example.org <https://example.org>",
+    "{#id .class} {{ jinja }} {% raw %}",
+    "quote \" and ' apostrophe",
+    "\x1b[31mred\x00\u202eright to left",
+    "\\",
+    "trailing backslash \\",
+    "#{ not a comment } \\VAR{x} \\BLOCK{ endfor }",
+]
+
+
+def test_undefined_name_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "t.j2").write_text("{{ facts.nothing }}")
+    with pytest.raises(RenderError, match=r"t\.j2: .*nothing"):
+        render_template(markdown_environment(tmp_path), "t.j2", facts={})
+
+
+def test_undefined_name_is_an_error_in_latex_too(tmp_path: Path) -> None:
+    (tmp_path / "t.j2").write_text(r"\VAR{ nothing }")
+    with pytest.raises(RenderError, match="nothing"):
+        render_template(latex_environment(tmp_path), "t.j2")
+
+
+def test_missing_and_malformed_templates_are_errors_with_their_place(tmp_path: Path) -> None:
+    with pytest.raises(RenderError, match=r"none\.j2: no such template"):
+        render_template(markdown_environment(tmp_path), "none.j2")
+    (tmp_path / "t.j2").write_text("one\n{% if %}")
+    with pytest.raises(RenderError, match=r"t\.j2, line 2"):
+        render_template(markdown_environment(tmp_path), "t.j2")
+
+
+@pytest.mark.parametrize("value", [0.123456, None, True, ["a"]])
+def test_a_figure_without_a_number_filter_is_an_error(tmp_path: Path, value: object) -> None:
+    (tmp_path / "t.j2").write_text("{{ value }}")
+    with pytest.raises(RenderError, match="number filter"):
+        render_template(markdown_environment(tmp_path), "t.j2", value=value)
+
+
+def test_latex_delimiters(tmp_path: Path) -> None:
+    (tmp_path / "t.j2").write_text(r"\#{ a comment }\BLOCK{ for x in [1, 2] }{\bf \VAR{ x }} \BLOCK{ endfor }{{ kept }}")
+    assert render_template(latex_environment(tmp_path), "t.j2") == r"{\bf 1} {\bf 2} {{ kept }}"
+
+
+def test_escaping_is_the_rule_and_happens_once(tmp_path: Path) -> None:
+    (tmp_path / "t.j2").write_text("{% set again %}{{ text }}{% endset %}{{ text }} {{ again }}")
+    text = render_template(markdown_environment(tmp_path), "t.j2", text="a|b")
+    assert text == r"a\|b a\|b"
+
+
+def random_texts(count: int) -> list[str]:
+    chars = "".join(chr(code) for code in range(32, 127)) + "\n\t äß×−²\u2028"
+    choose = random.Random(20261130)
+    return ["".join(choose.choices(chars, k=choose.randint(1, 14))) for _ in range(count)]
+
+
+def texts_in(node: object) -> list[str]:
+    """All text below a node of pandoc's syntax tree; any node but plain text is reported in angle brackets."""
+    if isinstance(node, list):
+        return [text for child in node for text in texts_in(child)]
+    if isinstance(node, dict) and "t" in node:
+        plain_text = {"Str": lambda: [node["c"]], "Space": lambda: [" "], "SoftBreak": lambda: [" "]}
+        return plain_text[node["t"]]() if node["t"] in plain_text else [f"<{node['t']}>"]
+    return []
+
+
+def parse(markdown: str) -> list[dict]:
+    return json.loads(pypandoc.convert_text(markdown, "json", format=MARKDOWN))["blocks"]
+
+
+def test_escaped_text_stays_text_where_a_paragraph_begins() -> None:
+    texts = [text for text in NASTY + random_texts(400) if plain_line(text)]
+    blocks = parse("\n\n".join(escape_markdown(text) for text in texts))
+    assert [block["t"] for block in blocks] == ["Para"] * len(texts)
+    assert ["".join(texts_in(block["c"])) for block in blocks] == [plain_line(text) for text in texts]
+
+
+def test_escaped_text_stays_one_cell_of_its_table_and_its_caption() -> None:
+    texts = [text for text in NASTY + random_texts(400) if plain_line(text)]
+    rows = "".join(f"| {escape_markdown(text)} | end |\n" for text in texts)
+    (table,) = parse(f"| A | B |\n|:---|:---|\n{rows}\n: {escape_markdown(NASTY[0])}\n")
+    assert table["t"] == "Table"
+    body = table["c"][4][0][3]
+    found = [["".join(texts_in(cell[4][0]["c"])) for cell in row[1]] for row in body]
+    assert found == [[plain_line(text), "end"] for text in texts]
+    assert "".join(texts_in(table["c"][1][1][0]["c"])) == NASTY[0]
+
+
+def test_ordinary_text_is_not_littered_with_backslashes() -> None:
+    for text in [
+        "Evaluation set, short requests (8 streams)",
+        "66.0%",
+        "−1.1%",
+        "+0.5%",
+        "2.98",
+        "vllm 0.32.0",
+        "1,200",
+    ]:
+        assert escape_markdown(text) == text
+
+
+# What LaTeX prints for each sequence that escaping may produce; anything else with a special character is a leak.
+LATEX_PRINTS = {
+    r"\textbackslash{}": "\\",
+    r"\textasciitilde{}": "~",
+    r"\textasciicircum{}": "^",
+    r"\textasciigrave{}": "`",
+    r"\textless{}": "<",
+    r"\textgreater{}": ">",
+    r"\textbar{}": "|",
+    "{[}": "[",
+    "{*}": "*",
+    "$-$": "−",
+    **{f"\\{char}": char for char in "{}$&#_%"},
+}
+
+
+@pytest.mark.parametrize("text", NASTY + random_texts(200))
+def test_latex_prints_nasty_text_literally(text: str) -> None:
+    sequence = re.compile("|".join(map(re.escape, sorted(LATEX_PRINTS, key=len, reverse=True))) + "|.", re.DOTALL)
+    pieces = sequence.findall(escape_latex(text))
+    assert not [piece for piece in pieces if len(piece) == 1 and piece in "\\{}$&#_%~^<>|`[*"]
+    assert "".join(LATEX_PRINTS.get(piece, piece) for piece in pieces) == plain_line(text)
+
+
+def made_up(value: float | None, unit: str, **rest: object) -> Fact:
+    fields = {
+        "low": None,
+        "high": None,
+        "method": "m",
+        "n": 1,
+        "n_unit": "requests",
+        "definition": "d",
+        "unknown": None,
+    }
+    return Fact.model_validate({"value": value, "unit": unit, **fields, **rest})
+
+
+def test_numbers_have_fixed_digits_units_and_separators() -> None:
+    assert number(made_up(0.6604, "fraction")) == "66.0%"
+    assert number(made_up(-0.0113, "relative")) == "−1.13%"
+    assert number(made_up(0.0, "relative")) == "0.00%"
+    assert number(made_up(4_580_000, "count")) == "4,580,000"
+    assert number(made_up(13_700_000, "tokens")) == "13,700,000 tokens"
+    assert number(made_up(3, "tokens")) == "3.00 tokens"
+    assert number(made_up(7.6, "percentage points")) == "7.6 percentage points"
+    assert number(made_up(0.54, "correlation")) == "+0.54"
+    assert decimal(-0.0001, 2) == "0.00"
+    assert plain(2.0) == "2"
+
+
+def test_intervals_and_what_is_unknown() -> None:
+    assert with_interval(made_up(0.5, "fraction", low=0.48, high=0.52)) == "50.0% (48.0% to 52.0%)"
+    assert with_interval(made_up(9, "count")) == "9"
+    assert interval(made_up(9, "count")) == "none"
+    short = made_up(0.5, "fraction", unknown="too short")
+    assert with_interval(short) == "50.0% (interval unknown: too short)"
+    assert interval(short) == "unknown"
+    missing = made_up(None, "fraction", unknown="no draft was made")
+    assert number(missing) == "unknown: no draft was made"
+    assert with_interval(missing) == "unknown: no draft was made"
+    assert cell(missing) == "unknown"
+
+
+def test_a_null_without_a_reason_and_a_number_that_is_none_are_errors() -> None:
+    with pytest.raises(RenderError, match="without a reason"):
+        number(made_up(None, "fraction"))
+    with pytest.raises(RenderError, match="nan"):
+        decimal(float("nan"), 1)
+
+
+def test_the_formula_follows_k() -> None:
+    assert [geometric_formula(k) for k in (1, 2, 3)] == ["1 + a", "1 + a + a²", "1 + a + a² + a³"]

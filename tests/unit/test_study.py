@@ -1,0 +1,120 @@
+"""The config: what is accepted, and that each kind of mistake is refused with its key, what was found and what is right."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from draftmeter.plan import FEWEST_REQUESTS, boot_names, derive_seed, plan_boot
+from draftmeter.study import ConfigError, parse_study, read_study
+
+CONFIGS = Path(__file__).parents[2] / "config"
+DEFAULT: dict[str, Any] = yaml.safe_load((CONFIGS / "config.yaml").read_text())
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    config = copy.deepcopy(DEFAULT)
+    *parents, last = path.split("/")
+    where = config
+    for key in parents:
+        where = where[key]
+    where[last] = value
+    return config
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+def test_shipped_configs_are_valid(path: Path) -> None:
+    study = read_study(path)
+    for server in study.servers:
+        for boot in boot_names(study, server):
+            assert plan_boot(study, server, boot).runs
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("study/sclae", 2.0, "study.sclae: unknown key"),
+        ("study/scale", "big", "study.scale: input should be a valid number; found 'big'"),
+        ("study/scale", 0.0, "study.scale: input should be greater than 0; found 0.0"),
+        ("servers/production/model", "gpt", "servers.production.model: found 'gpt', which is not defined"),
+        ("servers/production/runs", ["pair-of"], "servers.production.runs: found 'pair-of', which is not defined"),
+        ("servers/production/runs", ["traffic", "traffic"], "a run is listed twice"),
+        ("servers/production/log_interval_s", -1, "log_interval_s: input should be greater than 0"),
+        (
+            "runs/traffic",
+            {"workload": "traffic", "streams": 4, "requests": 3},
+            "runs.traffic: session traffic takes duration_s",
+        ),
+        (
+            "runs/evaluation",
+            {"workload": "evaluation", "duration_s": 3.0},
+            "runs.evaluation: takes requests and streams",
+        ),
+        ("workloads/evaluation/categories", ["Z"], r"workloads.evaluation.categories: found \['Z'\]"),
+        ("workloads/evaluation/sampling/temperature", 0, "temperature: 0 makes every reply one fixed cycle"),
+        ("workloads/evaluation/prompts", "none", "workloads.evaluation.prompts: found 'none'"),
+        (
+            "models/known-answer/groups/A/chances",
+            [0.5, 1.2, 0.5],
+            "models.known-answer.known_answer.groups.A.chances.1",
+        ),
+        ("study/kind", "served_model", "a known_answer study serves exactly one such model"),
+        ("report/controlled", ["synthetic", "nothing"], "report: found 'nothing'"),
+        ("analysis/confidence", 95, "analysis.confidence: input should be less than 1; found 95"),
+    ],
+)
+def test_a_mistake_is_named(path: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        parse_study(changed(path, value))
+
+
+def test_a_missing_key_is_named() -> None:
+    config = copy.deepcopy(DEFAULT)
+    del config["analysis"]["z_limit"]
+    with pytest.raises(ConfigError, match=r"analysis\.z_limit: missing"):
+        parse_study(config)
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("- a\n- b\n")
+    with pytest.raises(ConfigError, match="found list; a config is a mapping"):
+        read_study(path)
+    path.write_text("a: [1\n")
+    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+        read_study(path)
+
+
+def test_scale_scales_every_size_down_to_a_floor() -> None:
+    plan = plan_boot(parse_study(changed("study/scale", 0.1)), "controlled", "boot-1")
+    sizes = {run.run: run.requests for run in plan.runs}
+    assert sizes["synthetic-64"] == 26
+    assert sizes["reasoning-1"] == FEWEST_REQUESTS
+    assert plan_boot(parse_study(changed("study/scale", 0.1)), "production", "boot-1").runs[2].duration_s == pytest.approx(22.0)
+
+
+def test_the_pair_sends_the_same_prompts() -> None:
+    runs = {run.run: run for run in plan_boot(parse_study(DEFAULT), "production", "boot-1").runs}
+    assert runs["pair-on"].prompts == runs["pair-off"].prompts
+    assert runs["pair-on"].seed != runs["pair-off"].seed
+
+
+def test_only_what_decides_a_measurement_changes_its_fingerprint() -> None:
+    def prints(config: dict[str, Any]) -> list[str]:
+        plan = plan_boot(parse_study(config), "production", "boot-1")
+        return [plan.fingerprint(run) for run in plan.runs]
+
+    before = prints(DEFAULT)
+    assert prints(changed("analysis/z_limit", 3)) == before
+    assert prints(changed("servers/production/start_timeout_s", 10)) == before
+    assert prints(changed("servers/production/runs", ["pair-off", "pair-on", "traffic"])) == before
+    after = prints(changed("workloads/pair-on/sampling/temperature", 0.9))
+    assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True]
+    assert not set(prints(changed("servers/production/precision", "bfloat16"))) & set(before)
+
+
+def test_seeds_are_stable() -> None:
+    assert derive_seed("a", 1) == derive_seed("a", 1) != derive_seed("a", 2)
+    assert 0 <= derive_seed("x") < 2**31

@@ -1,0 +1,38 @@
+"""The H200 study cannot run here; that vLLM's own argument parser takes its servers' arguments can be shown."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftmeter.measure.server import server_command
+from draftmeter.plan import plan_boot
+from draftmeter.study import read_study
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def parser() -> Any:
+    arguments = importlib.import_module("vllm.entrypoints.launchers.cli_args")
+    parsers = importlib.import_module("vllm.utils.argparse_utils")
+    return arguments.make_arg_parser(parsers.FlexibleArgumentParser())
+
+
+@pytest.mark.parametrize("config", ["config.yaml", "h200.yaml"])
+@pytest.mark.parametrize("server", ["production", "controlled"])
+def test_the_server_arguments_are_accepted_by_vllm(parser: Any, config: str, server: str) -> None:
+    plan = plan_boot(read_study(ROOT / "config" / config), server, "boot-1")
+    command = server_command(plan, "some/model", 8000)
+    parsed = parser.parse_args(command[command.index("--model") :])
+    assert parsed.model == "some/model"
+    assert parsed.speculative_config == {"method": "mtp", "num_speculative_tokens": 3}
+    assert parsed.per_request_spec_decode_metrics == "detailed"
+    assert parsed.max_model_len == plan.server.arguments["max-model-len"]
+
+
+def test_an_argument_that_vllm_does_not_know_is_noticed(parser: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--model", "m", "--max-model-length-of-all", "8"])
+    assert "unrecognized arguments" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""The workflow as a user meets it: dry runs, profiles, refusals. Nothing is measured here."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from draftmeter.study import Study
+
+ROOT = Path(__file__).parents[2]
+SNAKEMAKE = Path(sys.executable).with_name("snakemake")
+
+
+def snakemake(*arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(SNAKEMAKE), "--snakefile", str(ROOT / "Snakefile"), "--directory", str(directory), *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def dry_run(config: Path, directory: Path, *arguments: str) -> str:
+    answer = snakemake("--configfile", str(config), "--dry-run", *arguments, directory=directory)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "h200.yaml"])
+def test_a_dry_run_plans_every_stage(name: str, tmp_path: Path) -> None:
+    planned = dry_run(ROOT / "config" / name, tmp_path)
+    for rule in ("prepare_model", "collect", "analyse", "plot_figure1", "render_note", "check_results", "all"):
+        assert re.search(rf"^{rule}\s+\d", planned, re.MULTILINE), rule
+    assert re.search(r"^measure_boot\s+2$", planned, re.MULTILINE)
+
+
+def test_the_slurm_profile_gives_each_boot_its_resources(tmp_path: Path) -> None:
+    planned = dry_run(
+        ROOT / "config" / "h200.yaml", tmp_path, "--workflow-profile", str(ROOT / "profiles" / "slurm"), "--cores", "16"
+    )
+    jobs = re.findall(r"^rule measure_boot:\n(?: .*\n)+", planned, re.MULTILINE)
+    assert len(jobs) == 2
+    for job in jobs:
+        assert "threads: 8" in job
+        for resource in ("gpu=1", "gpu_model=h200", "mem_mb=128000", "slurm_partition=main"):
+            assert resource in job, job
+    runtimes = {int(re.search(r"runtime=(\d+)", job).group(1)) for job in jobs}  # type: ignore[union-attr]
+    assert runtimes == {1920, 480}
+
+
+def test_the_default_profile_has_one_gpu_and_one_measurement_at_a_time() -> None:
+    profile = yaml.safe_load((ROOT / "profiles" / "default" / "profile.yaml").read_text())
+    assert profile["resources"] == {"gpu": 1, "measurement": 1}
+
+
+def changed_config(tmp_path: Path, change: dict[str, Any]) -> Path:
+    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    for path, value in change.items():
+        *parents, last = path.split("/")
+        where = config
+        for key in parents:
+            where = where[key]
+        where[last] = value
+    path = tmp_path / "changed.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_a_wrong_key_is_refused_before_any_rule(tmp_path: Path) -> None:
+    config = changed_config(tmp_path, {"servers/production/log_intervals": 3})
+    answer = snakemake("--configfile", str(config), directory=tmp_path)
+    assert answer.returncode != 0
+    assert "servers.production.log_intervals: unknown key" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_model_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    config = yaml.safe_load((ROOT / "config" / "h200.yaml").read_text())
+    config["models"]["production"] = {"source": "folder", "path": str(tmp_path / "no-model")}
+    path = tmp_path / "folder.yaml"
+    path.write_text(yaml.safe_dump(config))
+    answer = snakemake("--configfile", str(path), "--", "results/models/production/model.json", directory=tmp_path)
+    assert answer.returncode != 0
+    assert f"models.production.path: {tmp_path}/no-model has no config.json" in answer.stderr
+
+
+def test_an_unresolved_revision_is_refused(tmp_path: Path) -> None:
+    target = "results/models/production/model.json"
+    answer = snakemake("--configfile", str(ROOT / "config" / "h200.yaml"), "--", target, directory=tmp_path)
+    assert answer.returncode != 0
+    assert "models.production.revision: unresolved; a run measures one exact checkpoint" in answer.stderr
+    assert not (tmp_path / target).exists()
+
+
+def test_the_known_answer_model_and_its_answers_are_made_by_the_workflow(tmp_path: Path) -> None:
+    targets = [f"results/models/known-answer/{name}.json" for name in ("model", "known_answer")]
+    answer = snakemake("--configfile", str(ROOT / "config" / "config.yaml"), "--", *targets, directory=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    model, answers = (json.loads((tmp_path / target).read_text()) for target in targets)
+    assert (tmp_path / "results" / "models" / "known-answer" / model["path"] / "model.safetensors").is_file()
+    assert {setting["category"] for setting in answers["settings"]} == set("ABCDEF")
+
+
+def test_every_key_of_the_config_is_explained() -> None:
+    """config/README.md names each key of the models; a key that is added without a word fails here."""
+    text = (ROOT / "config" / "README.md").read_text()
+    schema = Study.model_json_schema()
+    keys = {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
+    assert not {key for key in keys - {"source", "kind"} if f"`{key}`" not in text and f"## {key}" not in text}
