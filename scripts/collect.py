@@ -1,12 +1,11 @@
 """Rule `collect`: turn the records of all boots into the tables counters, intervals, requests and checks."""
 
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from draftmeter.collect.tables import CollectError, build_tables, write_table
+from draftmeter.job import job
 
 log = logging.getLogger("collect")
 
@@ -25,22 +24,13 @@ def collect(boots: Sequence[Path], outputs: dict[str, tuple[Path, Path]]) -> Non
     log.info("%d checks, %d of them failed", len(tables.checks), len(failed))
 
 
-def main(job: Any) -> int:
-    """Map a Snakemake job onto :func:`collect`; a problem that the user can solve is printed, without a traceback."""
-    logging.basicConfig(filename=job.log[0], level=logging.INFO, format="%(levelname)s %(message)s")
-    outputs = {
-        name: (Path(job.output[f"{name}_parquet"]), Path(job.output[f"{name}_csv"]))
-        for name in ("counters", "intervals", "requests", "checks")
-    }
-    boots = [job.input.boots] if isinstance(job.input.boots, str) else job.input.boots
-    try:
-        collect([Path(path) for path in boots], outputs)
-    except CollectError as error:
-        log.error("%s", error)
-        print(f"collect: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if "snakemake" in globals():
-    sys.exit(main(globals()["snakemake"]))
+    smk = globals()["snakemake"]
+    with job(smk.log[0], CollectError):
+        collect(
+            [Path(path) for path in smk.input.boots],
+            {
+                name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"]))
+                for name in ("counters", "intervals", "requests", "checks")
+            },
+        )

@@ -1,10 +1,9 @@
 """Rule `plot_figure1`: acceptance over production intervals and by position, as svg, pdf and png."""
 
 import logging
-import sys
 from pathlib import Path
-from typing import Any
 
+from draftmeter.job import job
 from draftmeter.render.facts import RenderError, read_facts
 from draftmeter.render.figure1 import draw_figure1, save_figure1
 from draftmeter.render.figure1_data import read_fifths, read_intervals
@@ -20,24 +19,14 @@ def plot_figure1(facts: Path, intervals: Path, fifths: Path, bin_width: float, o
     log.info("%d intervals, bins of %g; wrote %s", len(acceptance), bin_width, outputs["svg"].parent)
 
 
-def main(job: Any) -> int:
-    """Map a Snakemake job onto :func:`plot_figure1`; what the user can solve is printed, without a traceback."""
-    logging.basicConfig(filename=job.log[0], level=logging.INFO, format="%(levelname)s %(message)s")
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports each table of each font that it embeds
-    try:
-        plot_figure1(
-            Path(job.input.facts),
-            Path(job.input.intervals),
-            Path(job.input.fifths),
-            float(job.params.bin_width),
-            {name: Path(job.output[name]) for name in ("svg", "pdf", "png")},
-        )
-    except RenderError as error:
-        log.error("%s", error)
-        print(f"plot_figure1: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if "snakemake" in globals():
-    sys.exit(main(globals()["snakemake"]))
+    smk = globals()["snakemake"]
+    with job(smk.log[0], RenderError):
+        logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports each table of each font that it embeds
+        plot_figure1(
+            Path(smk.input.facts),
+            Path(smk.input.intervals),
+            Path(smk.input.fifths),
+            float(smk.params.bin_width),
+            {name: Path(smk.output[name]) for name in ("svg", "pdf", "png")},
+        )

@@ -1,11 +1,10 @@
 """Rule `render_note`: Table 1 as csv, Markdown and LaTeX, and the note as Markdown, HTML and PDF."""
 
 import logging
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from draftmeter.job import job
 from draftmeter.render.facts import RenderError, read_facts
 from draftmeter.render.note import note_html, note_pdf, render_note
 from draftmeter.render.table1 import build_table1, check_same_analysis, render_table1_latex, render_table1_markdown
@@ -65,22 +64,13 @@ def render_paper(inputs: Inputs, outputs: Outputs) -> None:
         log.info("wrote %s", path)
 
 
-def main(job: Any) -> int:
-    """Map a Snakemake job onto :func:`render_paper`; what the user can solve is printed, without a traceback."""
-    logging.basicConfig(filename=job.log[0], level=logging.INFO, format="%(levelname)s %(message)s")
-    inputs = Inputs(
-        **{name: Path(job.input[name]) for name in ("facts", "table1", "figure1_svg", "figure1_pdf")},
-        paper={Path(path).name: Path(path) for path in job.input.templates},
-    )
-    outputs = Outputs(**{name: Path(job.output[name]) for name in Outputs.__dataclass_fields__})
-    try:
-        render_paper(inputs, outputs)
-    except RenderError as error:
-        log.error("%s", error)
-        print(f"render_note: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if "snakemake" in globals():
-    sys.exit(main(globals()["snakemake"]))
+    smk = globals()["snakemake"]
+    with job(smk.log[0], RenderError):
+        render_paper(
+            Inputs(
+                **{name: Path(smk.input[name]) for name in ("facts", "table1", "figure1_svg", "figure1_pdf")},
+                paper={Path(path).name: Path(path) for path in smk.input.templates},
+            ),
+            Outputs(**{name: Path(smk.output[name]) for name in Outputs.__dataclass_fields__}),
+        )

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up_study import K, MadeUp, known_answer, make_up, shares_of, small_study
+from scipy import stats
 
 from draftmeter.analyse.calibration import COLUMNS, CalibrationRow, calibrate, read_known_answer
 from draftmeter.analyse.facts import AnalysisError
@@ -65,7 +66,9 @@ def test_row_of_one_setting_by_hand(made_up: MadeUp, tmp_path: Path) -> None:
         assert row.exact == pytest.approx(shares_of(STUDY, category)[position - 1])
         assert row.measured == pytest.approx(plain.value)
         assert row.standard_error == pytest.approx(plain.standard_error)
-        assert row.z == pytest.approx((row.measured - row.exact) / row.standard_error)
+        t = (row.measured - row.exact) / row.standard_error
+        assert stats.norm.sf(abs(row.z)) == pytest.approx(stats.t.sf(abs(t), len(requests) - 1))
+        assert row.z * t >= 0
     step = rows_of(calibrated(made_up, tmp_path), run)[K]
     assert step.quantity == "tokens per step"
     assert step.exact == pytest.approx(1 + shares_of(STUDY, category).sum())

@@ -1,8 +1,7 @@
 """The note: from the facts alone, no result typed, sentences that follow the facts, the same bytes each time."""
 
-import importlib
 import re
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,11 @@ class Items(dict):
 
 
 def run_script(name: str, job: dict[str, Any]) -> int:
-    sys.path.insert(0, str(ROOT / "scripts"))
     try:
-        return importlib.import_module(name).main(Items(job))
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+        runpy.run_path(str(ROOT / "scripts" / f"{name}.py"), {"snakemake": Items(job)})
+    except SystemExit as ending:
+        return int(ending.code)
+    return 0
 
 
 def render_paper(folder: Path, facts: dict[str, Any]) -> tuple[int, dict[str, Path]]:
@@ -232,6 +231,6 @@ def test_a_missing_fact_ends_the_script_without_traceback_or_output(tmp_path: Pa
     status, outputs = render_paper(tmp_path, facts)
     assert status == 1
     message = capsys.readouterr().err
-    assert message.startswith("render_note: facts.json: no fact 'traffic.formula_error'")
+    assert message.startswith("error: facts.json: no fact 'traffic.formula_error'")
     assert "Traceback" not in message
     assert not any(path.exists() for path in outputs.values())

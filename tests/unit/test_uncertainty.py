@@ -8,6 +8,7 @@ from draftmeter.stats.uncertainty import (
     FEWEST_BLOCKS,
     UncertaintyError,
     block_intervals,
+    normal_deviate,
     ratio_of_sums,
     smooth_function_of_ratios,
     standard_error,
@@ -156,3 +157,13 @@ def test_same_seed_same_interval_and_undefined_resamples_are_said() -> None:
 
 def test_standard_error_of_residuals() -> None:
     assert standard_error([1.0, -1.0], 4) == pytest.approx(0.5)
+
+
+def test_a_normal_deviate_is_as_improbable_as_its_t() -> None:
+    for t, degrees in [(4.23, 35), (-2.0, 15), (30.0, 7)]:
+        z = normal_deviate(t, degrees)
+        assert stats.norm.sf(abs(z)) == pytest.approx(stats.t.sf(abs(t), degrees))
+        assert np.sign(z) == np.sign(t) and abs(z) < abs(t)
+    assert normal_deviate(3.0, 10**7) == pytest.approx(3.0, abs=1e-5)
+    assert normal_deviate(0.0, 5) == 0.0
+    assert np.isfinite(normal_deviate(-1e6, 300))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from draftmeter.study import Study
+from draftmeter.study import Study, read_study
 
 ROOT = Path(__file__).parents[2]
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
@@ -101,6 +101,14 @@ def test_the_known_answer_model_and_its_answers_are_made_by_the_workflow(tmp_pat
     model, answers = (json.loads((tmp_path / target).read_text()) for target in targets)
     assert (tmp_path / "results" / "models" / "known-answer" / model["path"] / "model.safetensors").is_file()
     assert {setting["category"] for setting in answers["settings"]} == set("ABCDEF")
+
+
+def test_a_study_is_its_own_file_and_nothing_of_the_default(tmp_path: Path) -> None:
+    config = ROOT / "config" / "h200.yaml"
+    answer = snakemake("--configfile", str(config), "--", "results/config.json", directory=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    used = json.loads((tmp_path / "results" / "config.json").read_text())
+    assert used == read_study(config).model_dump(mode="json")
 
 
 def test_every_key_of_the_config_is_explained() -> None:

@@ -4,9 +4,9 @@
 rule analyse:
     input:
         modules("stats", "analyse"),
+        **{table: f"results/tables/{table}.parquet" for table in TABLES},
         records=BOOTS,
         known_answer=ANSWERS,
-        **{table: f"results/tables/{table}.parquet" for table in TABLES},
     output:
         facts="results/estimates/facts.json",
         table1="results/estimates/table1.csv",

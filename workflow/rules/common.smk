@@ -1,15 +1,23 @@
 # The validated study, the paths of its results, and what rules need to know of both.
+import os
 import sys
 from pathlib import Path
 
+from draftmeter.models.lock import with_locked_revisions
 from draftmeter.plan import boot_names, known_answer_model_name, plan_boot
 from draftmeter.strict import canonical_json
 from draftmeter.study import ConfigError, parse_study
 
-ROOT = Path(workflow.basedir).parent if Path(workflow.basedir).name == "workflow" else Path(workflow.basedir)
+ROOT = (
+    Path(workflow.basedir).parent
+    if Path(workflow.basedir).name == "workflow"
+    else Path(workflow.basedir)
+)
+
+MODELS_LOCK = "models.lock.json"
 
 try:
-    STUDY = parse_study(config)
+    STUDY = with_locked_revisions(parse_study(config), Path(MODELS_LOCK))
 except ConfigError as error:
     sys.exit(f"{', '.join(map(str, workflow.configfiles))}: {error}")
 
@@ -31,7 +39,7 @@ CHECKED = "results/estimates/checked.json"
 def modules(*rooms):
     """The library's files of these rooms: a change to one reruns the rules that use it (but never a measurement)."""
     return sorted(
-        str(path)
+        os.path.relpath(path)
         for room in rooms
         for path in (ROOT / "scripts" / "draftmeter" / room).glob("*.py")
     )
@@ -55,15 +63,3 @@ wildcard_constraints:
     server="|".join(STUDY.servers),
     model="|".join(STUDY.models),
     boot=r"boot-\d+",
-
-
-rule write_config:
-    output:
-        CONFIG_USED,
-    log:
-        "results/logs/write_config.log",
-    localrule: True
-    params:
-        study=study_json,
-    script:
-        "../../scripts/write_config.py"

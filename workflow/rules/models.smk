@@ -1,4 +1,29 @@
-# Needs: the config. Makes: each model, ready for a server, and what is known about the known-answer model.
+# Needs: the config. Makes: the config as used, each model ready for a server, and what is known about the known-answer model.
+
+
+rule write_config:
+    output:
+        CONFIG_USED,
+    log:
+        "results/logs/write_config.log",
+    localrule: True
+    params:
+        study=study_json,
+    script:
+        "../../scripts/write_config.py"
+
+
+# Asked for by name only: looks up the revisions that the config leaves unresolved. The lock belongs into version control.
+rule lock_models:
+    output:
+        lock=update(MODELS_LOCK),
+    log:
+        "results/logs/lock_models.log",
+    localrule: True
+    params:
+        study=study_json,
+    script:
+        "../../scripts/lock_models.py"
 
 
 rule prepare_model:

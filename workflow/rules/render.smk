@@ -30,7 +30,7 @@ rule render_note:
         figure1_svg="results/paper/figure1.svg",
         figure1_pdf="results/paper/figure1.pdf",
         figure1_png="results/paper/figure1.png",
-        templates=sorted(str(path) for path in (ROOT / "paper").iterdir()),
+        templates=sorted(map(os.path.relpath, (ROOT / "paper").iterdir())),
     output:
         table1_csv="results/paper/table1.csv",
         table1_md="results/paper/table1.md",

@@ -1,5 +1,8 @@
 """Exact acceptance of the known-answer model beside what was measured, in standard errors.
 
+The difference over its standard error is read as Student's t with one degree of freedom fewer than there are requests,
+and given as the normal deviate of equal probability: z means the same for 16 requests and for 256.
+
 The exact share through k of a set of requests is sum E[accepted_k] / sum E[drafts]; expectations are known for each
 request from its category, sampling settings and reply limit.
 """
@@ -17,7 +20,7 @@ from pydantic import ConfigDict, ValidationError
 
 from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.tables import Tables, by_position, numbers
-from draftmeter.stats.uncertainty import standard_error
+from draftmeter.stats.uncertainty import normal_deviate, standard_error
 from draftmeter.strict import Strict
 from draftmeter.study import Study, Workload
 
@@ -209,7 +212,7 @@ def _measured_row(subject: _Subject, quantity: str, column: _Column, offset: flo
     # Requests that are all alike leave residuals of rounding only, no measure of chance.
     if error < np.finfo(np.float64).eps * n:
         return _row(subject, quantity, int(total), n, exact, "the standard error is 0: requests are all alike", measured)
-    z = (measured - exact) / error
+    z = normal_deviate((measured - exact) / error, len(column.residuals()) - 1)
     return CalibrationRow(
         server=subject.server,
         run=subject.run,

@@ -31,8 +31,8 @@ def prepare_model(name: str, model: Model, model_json: Path) -> None:
 def _fetch(name: str, model: HubModel) -> Path:
     if model.revision == "unresolved":
         raise ModelError(
-            f"models.{name}.revision: unresolved; a run measures one exact checkpoint. "
-            f"Put the commit hash of {model.repository} that you mean into the config"
+            f"models.{name}.revision: unresolved; a run measures one exact checkpoint. Put the commit hash of "
+            f"{model.repository} that you mean into the config, or write today's into a lock: snakemake ... -- lock_models"
         )
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415  not part of the paper environment

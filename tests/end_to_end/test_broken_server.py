@@ -1,0 +1,43 @@
+"""Proof that the instrument notices a server that samples wrongly: the same server without the correction must fail the check.
+
+With the correction the same runs pass: test_study.py.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from study_run import server_processes, snakemake, write_config
+
+pytestmark = pytest.mark.server
+
+
+def test_without_the_correction_the_check_fails(tmp_path: Path) -> None:
+    write_config(
+        tmp_path,
+        {
+            "study/scale": 0.1,
+            "servers/production/corrections": False,
+            "servers/production/runs": ["pair-off", "traffic"],
+            # One boot is enough to show it.
+            "servers/controlled": None,
+            "report/controlled": ["pair-off"],
+        },
+    )
+    answer = snakemake(tmp_path)
+    assert answer.returncode != 0
+    assert re.search(r"pair-off +pair-off +share through 1 ", answer.stderr), answer.stderr[-4000:]
+    assert not (tmp_path / "results" / "estimates" / "checked.json").exists()
+    calibration = pd.read_csv(tmp_path / "results" / "estimates" / "calibration.csv")
+    pair = calibration[calibration.run == "pair-off"]
+    assert (pair.status == "failed").sum() >= 3
+    assert pair.z.abs().max() > 4.5
+    first = pair[pair.quantity == "share through 1"].iloc[0]
+    assert first.measured < 0.6 * first.exact
+    record = json.loads((tmp_path / "results/records/production/boot-1/attempt-1/pair-off/record.json").read_text())
+    assert record["corrections"] == []
+    note = (tmp_path / "results" / "paper" / "note.md").read_text()
+    assert "The calibration failed" in note
+    assert not server_processes(tmp_path)
