@@ -1,5 +1,6 @@
 # make study   install everything pinned and run the default study on a CPU
-# make test    install what the tests need, run the quality gates and the tests
+# make test    install what the tests need, run the quality gates and all tests
+# make unit    the tests without a server (two minutes)
 # make paper   install what regenerates tables, figure and note from records (no vllm, no torch)
 # make lock    resolve requirements/*.in again (needs uv)
 
@@ -15,11 +16,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 study: $(VENV)/.cpu
 	$(BIN)/snakemake
 
-test: gates
-	$(BIN)/python -m pytest
+test: gates unit
+	$(BIN)/python -m pytest -m server
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not server"
+	$(BIN)/python -m pytest -n 2 -m "not server"
 
 gates: $(VENV)/.dev
 	$(BIN)/ruff check .

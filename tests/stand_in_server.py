@@ -3,7 +3,7 @@
 It decodes nothing: each reply has the tokens that its seed says. Run as
 ``python stand_in_server.py MODE --model M --served-model-name N --host H --port P ...``, MODE being one of
 good, exits, never_healthy, stubborn (ignores SIGTERM, has a child in another session), dies_after_20 (requests),
-always_busy, refuses (answers every request with HTTP 400).
+always_busy, refuses (answers every request with HTTP 400), slow (ten seconds a step).
 """
 
 import argparse
@@ -63,7 +63,7 @@ class StandIn:
         for step in [0, *steps]:
             choice = {"delta": {"content": "x" * (step + 1)}, "token_ids": [step] * (step + 1)}
             await response.write(_event({"choices": [choice]}))
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(10 if self.mode == "slow" else 0.002)
         histogram = [steps.count(k) for k in range(K + 1)]
         self.histogram = [a + b for a, b in zip(self.histogram, histogram, strict=True)]
         self.generated += tokens

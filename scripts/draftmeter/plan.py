@@ -7,10 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from draftmeter.strict import Strict, canonical_json
-from draftmeter.study import KnownAnswerModel, Model, PromptSet, Server, Study, Workload
+from draftmeter.study import Model, PromptSet, Server, Study, Workload
 
 # A scaled-down run keeps this many requests: clustered standard errors need clusters.
 FEWEST_REQUESTS = 8
+
+
+# Keys of a server that change nothing of what a run measures.
+NOT_DECISIVE = {"resources", "runs", "boots", "port", "start_timeout_s", "quiet_timeout_s"}
 
 
 class RunPlan(Strict):
@@ -41,9 +45,10 @@ class BootPlan(Strict):
 
     def fingerprint(self, run: RunPlan) -> str:
         """The sha256 of everything that decides a run's outcome; a record with another one is of another study."""
-        server = self.server.model_dump(mode="json", exclude={"resources", "runs", "boots", "start_timeout_s", "quiet_timeout_s"})
+        server = self.server.model_dump(mode="json", exclude=NOT_DECISIVE)
         content = [self.study, self.study_kind, self.server_name, self.boot, self.model.model_dump(mode="json"), server]
-        return hashlib.sha256(canonical_json([content, run.model_dump(mode="json")]).encode()).hexdigest()
+        sent = run.model_dump(mode="json", exclude={"workload": {"label"}})
+        return hashlib.sha256(canonical_json([content, sent]).encode()).hexdigest()
 
 
 def plan_boot(study: Study, server_name: str, boot: str) -> BootPlan:
@@ -71,8 +76,7 @@ def boot_names(study: Study, server_name: str) -> list[str]:
 
 def known_answer_model_name(study: Study) -> str | None:
     """The name of the known-answer model that the study's servers serve, if there is one."""
-    names = sorted({s.model for s in study.servers.values() if isinstance(study.models[s.model], KnownAnswerModel)})
-    return names[0] if names else None
+    return next(iter(study.served_known_answer_models()), None)
 
 
 def derive_seed(*parts: str | int) -> int:

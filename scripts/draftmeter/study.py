@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from draftmeter.consistency import problems
 from draftmeter.strict import Strict
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$", max_length=60)]
@@ -179,7 +180,7 @@ class Analysis(Strict):
 
 
 class Report(Strict):
-    """Rows of Table 1: the workload of the production server first, then the controlled ones."""
+    """Rows of Table 1: the session traffic of the production server first, then controlled workloads; one server runs each."""
 
     production: Name
     controlled: Annotated[list[Name], Field(min_length=1)]
@@ -200,55 +201,14 @@ class Study(Strict):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> "Study":
-        for name, server in self.servers.items():
-            _must_exist(f"servers.{name}.model", server.model, self.models)
-            for run in server.runs:
-                _must_exist(f"servers.{name}.runs", run, self.runs)
-            if len(set(server.runs)) != len(server.runs):
-                raise ValueError(f"servers.{name}.runs: a run is listed twice; a boot executes each run once")
-        known = sorted({s.model for s in self.servers.values() if isinstance(self.models[s.model], KnownAnswerModel)})
-        if len(known) > 1 or (self.study.kind == "known_answer") != bool(known):
-            raise ValueError(
-                f"study.kind: found {self.study.kind!r} with known-answer models {known} on its servers; "
-                "a known_answer study serves exactly one such model, another study none"
-            )
-        for name, workload in self.workloads.items():
-            _must_exist(f"workloads.{name}.prompts", workload.prompts, self.prompts)
-            self._categories_fit(name, workload)
-        for name, planned in self.runs.items():
-            _must_exist(f"runs.{name}.workload", planned.workload, self.workloads)
-            _run_fits(name, planned, self.workloads[planned.workload])
-        served = {self.runs[run].workload for server in self.servers.values() for run in server.runs}
-        for row in [self.report.production, *self.report.controlled]:
-            _must_exist("report", row, self.workloads)
-            if row not in served:
-                raise ValueError(f"report: no server runs workload {row!r}; add a run of it or drop the row")
+        found = problems(self)
+        if found:
+            raise ValueError("\n  ".join(found))
         return self
 
-    def _categories_fit(self, name: str, workload: Workload) -> None:
-        groups = {group for model in self.models.values() if isinstance(model, KnownAnswerModel) for group in model.groups}
-        if self.study.kind == "known_answer":
-            wrong = sorted(set(workload.categories) - groups)
-            if wrong or not workload.categories:
-                raise ValueError(
-                    f"workloads.{name}.categories: found {workload.categories}; "
-                    f"a known-answer study needs at least one of the groups {sorted(groups)}"
-                )
-            if workload.sampling.temperature == 0:
-                raise ValueError(f"workloads.{name}.sampling.temperature: 0 makes every reply one fixed cycle; use more than 0")
-
-
-def _must_exist(key: str, name: str, where: dict[str, Any]) -> None:
-    if name not in where:
-        raise ValueError(f"{key}: found {name!r}, which is not defined; defined are {sorted(where)}")
-
-
-def _run_fits(name: str, run: Run, workload: Workload) -> None:
-    if workload.sessions is not None:
-        if run.duration_s is None or run.requests is not None or run.streams is not None:
-            raise ValueError(f"runs.{name}: session traffic takes duration_s, and neither requests nor streams")
-    elif run.requests is None or run.streams is None or run.duration_s is not None:
-        raise ValueError(f"runs.{name}: takes requests and streams, and no duration_s (that is for session traffic)")
+    def served_known_answer_models(self) -> list[str]:
+        """The names of the known-answer models that the servers serve, sorted; a valid study has one at most."""
+        return sorted({s.model for s in self.servers.values() if isinstance(self.models[s.model], KnownAnswerModel)})
 
 
 def parse_study(config: dict[str, Any]) -> Study:

@@ -16,7 +16,7 @@ WORKLOADS: dict[str, tuple[str, list[float], int, list[int]]] = {
     "pair-off": ("Made-up pair, reasoning off", [0.82, 0.70, 0.58], 6_000, [4]),
 }
 COUNTED = "server counters, after minus before"
-BY_REQUEST = "server counters; 95% t interval, linearised, own requests as clusters"
+BY_REQUEST = "server counters; 95% t interval, linearised, own requests in clusters by prompt"
 BY_BLOCK = "log lines; 95% interval from 1000 stationary bootstraps in blocks of 4 intervals (37 effective blocks)"
 TOO_SHORT = "too short: 12.5 effective blocks (150 intervals in blocks of 12), at least 20 are needed"
 
@@ -38,6 +38,7 @@ def made_up_facts(kind: str = "known_answer") -> dict[str, Any]:
             "kind": kind,
             "seed": 7,
             "scale": 0.5,
+            "z_limit": 4.0,
             "authors": ["A. Nobody"],
         },
         "setup": [_setup_row("controlled"), _setup_row("production")],
@@ -118,7 +119,7 @@ def _fact(value: float, unit: str, definition: str, method: str, half: float | N
         "high": None if half is None else value + half,
         "method": method,
         "n": rest.get("n", 40),
-        "n_unit": rest.get("n_unit", "requests"),
+        "n_unit": rest.get("n_unit", "prompts"),
         "unit": unit,
         "definition": definition,
         "unknown": rest.get("unknown"),
@@ -206,7 +207,8 @@ def _setup_row(server: str) -> dict[str, Any]:
         "attention_backend": None,
         "log_interval_s": 2.0,
         "corrections": ["made-up-correction"],
-        "boots": 1,
+        "starts": 1,
+        "attempts": [],
         "hardware": "Made-up processor with a long name, 2 cores, 8 GiB",
         "driver": None,
         "git_commit": "fedcba9876543210fedcba9876543210fedcba98 (with uncommitted changes)",

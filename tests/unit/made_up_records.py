@@ -144,7 +144,7 @@ def write_run(boot_folder: Path, described: Record, rows: Sequence[RequestRow]) 
 
 
 def write_boot(folder: Path, server: str = "production", boot: str = "boot-1", replicate: int = 1, k: int = 3) -> Path:
-    """Write a boot with the runs `pair` (8 requests) and `traffic` (12); return the path of its boot.json."""
+    """Write a boot with the runs `pair` (10 requests) and `traffic` (12); return the path of its boot.json."""
     common = {
         "server": server,
         "boot": boot,
@@ -152,7 +152,7 @@ def write_boot(folder: Path, server: str = "production", boot: str = "boot-1", r
         "speculative": {"method": "mtp", "num_speculative_tokens": k},
     }
     runs = [
-        write_run(folder, record("pair", order=1, reasoning="off", **common), random_requests(8, k=k, seed=1)),
+        write_run(folder, record("pair", order=1, reasoning="off", **common), random_requests(10, k=k, seed=1)),
         write_run(folder, record("traffic", order=2, streams=None, **common), random_requests(12, k=k, seed=2)),
     ]
     write_json(folder / "boot.json", Boot(study="made-up", server=server, boot=boot, replicate=replicate, runs=runs))

@@ -38,6 +38,16 @@ def mean_drafts(max_tokens: int) -> float:
     return max_tokens / 8
 
 
+def covariance(shares: np.ndarray, drafts: float) -> np.ndarray:
+    """Of (drafts, accepted through 1..K, emitted after the first) for a Poisson number of drafts, each with these shares.
+
+    A sum over a Poisson number of equal parts x has the covariance E[number] E[x x^T].
+    """
+    parts = np.array([[1.0] + [float(k <= accepted) for k in range(1, K + 1)] + [accepted + 1.0] for accepted in range(K + 1)])
+    chances = -np.diff([1, *shares, 0])
+    return drafts * np.einsum("j,jw,jv->wv", chances, parts, parts)
+
+
 @dataclass
 class MadeUp:
     """The four tables of a study and its known answers."""
@@ -101,10 +111,7 @@ def known_answer(study: Study) -> dict[str, Any]:
                         "drafts": drafts,
                         "accepted": (drafts * shares).tolist(),
                         "emitted_tokens": 1 + drafts * (1 + shares.sum()),
-                        "accepted_past_cut": 0.0,
-                        "share_through": shares.tolist(),
-                        "chance": (shares / [1, *shares[:-1]]).tolist(),
-                        "tokens_per_step": 1 + float(shares.sum()),
+                        "covariance": covariance(shares, drafts).tolist(),
                     }
                 )
     return {"model": {"source": "made up"}, "settings": settings}
@@ -131,6 +138,8 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
                 "workload": run.workload,
                 "request_id": f"request-{number:04d}",
                 "session_id": f"session-{number % SESSIONS}" if workload.sessions else f"session-{number}",
+                # Every run of a workload sends the same prompts; those of sessions have a history of their own.
+                "prompt_sha256": f"{10**6 * bool(workload.sessions) + number:064x}",
                 "category": category,
                 "max_tokens": limit,
                 "reply_tokens": 1 + drafts + sum(at),

@@ -87,10 +87,12 @@ def test_estimates_recover_the_planted_truth(analysed: tuple[dict, Outputs, Made
     for workload in CONTROLLED:
         requests = made_up.requests[made_up.requests["workload"] == workload]
         fact = facts[f"{workload}.accepted_over_drafted"]
-        plain = ratio_of_sums(requests["accepted_tokens"], requests["draft_tokens"], STUDY.analysis.confidence)
+        prompts = requests.groupby("prompt_sha256")[["accepted_tokens", "draft_tokens"]].sum()
+        plain = ratio_of_sums(prompts["accepted_tokens"], prompts["draft_tokens"], STUDY.analysis.confidence)
         assert fact["value"] == pytest.approx(plain.value)
         assert (fact["low"], fact["high"]) == pytest.approx((plain.low, plain.high))
-        assert (fact["n"], fact["n_unit"]) == (len(requests), "requests")
+        assert (fact["n"], fact["n_unit"]) == (len(prompts), "prompts")
+        assert fact["method"].endswith("linearised, own requests in clusters by prompt")
         step, shares = facts[f"{workload}.tokens_per_step"]["value"], [
             facts[f"{workload}.share_through_{k}"]["value"] for k in range(1, K + 1)
         ]  # fmt: skip
@@ -107,6 +109,21 @@ def test_production_clusters_are_sessions(analysed: tuple[dict, Outputs, MadeUp]
     requests = made_up.requests[made_up.requests["workload"] == PRODUCTION]
     fact = content["facts"][f"{PRODUCTION}.share_through_1"]
     assert (fact["n"], fact["n_unit"]) == (requests["session_id"].nunique(), "sessions")
+    assert fact["method"].endswith("linearised, own requests in clusters by session")
+
+
+def test_a_prompt_sent_at_several_numbers_of_streams_is_one_cluster(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, made_up = analysed
+    runs = made_up.counters.groupby("workload")["run"].nunique()
+    workload = next(name for name in CONTROLLED if runs[name] > 1)
+    requests = made_up.requests[made_up.requests["workload"] == workload]
+    whole = content["facts"][f"{workload}.share_through_2"]
+    assert whole["n"] == requests["prompt_sha256"].nunique() < len(requests)
+    by_run = requests.groupby("run")
+    for run, config in STUDY.runs.items():
+        if config.workload == workload:
+            part = content["facts"][f"{workload}.streams_{config.streams}.share_through_2"]
+            assert (part["n"], part["n_unit"]) == (len(by_run.get_group(run)), "prompts")
 
 
 def test_interval_facts(analysed: tuple[dict, Outputs, MadeUp]) -> None:
@@ -158,7 +175,9 @@ def test_setup_and_checks(analysed: tuple[dict, Outputs, MadeUp]) -> None:
     content, _, made_up = analysed
     assert [row["server"] for row in content["setup"]] == sorted(STUDY.servers)
     row = content["setup"][0]
-    assert (row["k"], row["boots"], row["corrections"]) == (K, 1, ["made_up_correction"])
+    assert (row["k"], row["starts"], row["attempts"]) == (K, 1, [])
+    assert row["corrections"] == ["made_up_correction"]
+    assert content["study"]["z_limit"] == STUDY.analysis.z_limit
     assert row["hardware"] == "Made-up CPU, 2 cores, 8 GiB"
     count = len(made_up.counters)
     assert content["checks"] == {
@@ -297,6 +316,32 @@ def test_counter_that_is_missing_in_a_record(tmp_path: Path) -> None:
     (tmp_path / "second").mkdir()
     with pytest.raises(AnalysisError, match="counter accepted is missing in record"):
         facts_of(made_up, tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("workload", "column", "value", "reason"),
+    [
+        (CONTROLLED[0], "accepted_2", -7, "counter accepted_2 fell by 7 during "),
+        (CONTROLLED[0], "generation_tokens", -1, "counter generation_tokens fell by 1 during "),
+        (PRODUCTION, "draft_tokens", -(10**9), "counter draft_tokens fell by 1e"),
+        (PRODUCTION, "accepted_3", 10**9, "nor rise along the draft"),
+    ],
+)
+def test_impossible_counters_are_unknown_facts_and_the_checks_get_their_say(
+    workload: str, column: str, value: int, reason: str, tmp_path: Path
+) -> None:
+    made_up = make_up(STUDY)
+    record = made_up.counters.index[made_up.counters["workload"] == workload][0]
+    made_up.counters.loc[record, column] = value
+    facts = facts_of(made_up, tmp_path)
+    for quantity in ROW_QUANTITIES:
+        fact = facts[f"{workload}.{quantity}"]
+        assert (fact["value"], fact["low"], fact["high"]) == (None, None, None)
+        assert reason in fact["unknown"] and fact["unknown"].endswith("; see the failed cross-checks")
+    other = CONTROLLED[1]
+    assert all(facts[f"{other}.{quantity}"]["value"] is not None for quantity in ROW_QUANTITIES)
+    assert len(rows_of(tmp_path / "out" / "calibration.csv")) > 0
+    assert (facts["production_intervals.lines_vs_counters_gap"]["value"] is None) == (column == "draft_tokens")
 
 
 def test_broken_files(tmp_path: Path) -> None:

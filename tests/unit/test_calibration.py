@@ -6,14 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_study import K, MadeUp, known_answer, make_up, shares_of, small_study
-from scipy import stats
+from made_up_study import K, MadeUp, known_answer, make_up, mean_drafts, shares_of, small_study
 
 from draftmeter.analyse.calibration import COLUMNS, CalibrationRow, calibrate, read_known_answer
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, write_csv
 from draftmeter.analyse.verdict import CheckFailed, check_rows, judge, read_calibration
-from draftmeter.stats.uncertainty import ratio_of_sums
 
 STUDY = small_study()
 CONTROLLED = STUDY.report.controlled[0]
@@ -52,27 +50,29 @@ def test_right_server_passes_and_every_subject_is_there(made_up: MadeUp, tmp_pat
     controlled = {run for server in STUDY.servers.values() for run in server.runs
                   if STUDY.runs[run].workload != production}  # fmt: skip
     assert {row.subject for row in rows} == groups | controlled
-    assert len(rows) == (K + 1) * len(groups | controlled)
-    assert sum(row.drafts for row in rows) == (K + 1) * made_up.counters["drafts"].sum()
+    assert len(rows) == (K + 2) * len(groups | controlled)
+    assert sum(row.drafts for row in rows) == (K + 2) * made_up.counters["drafts"].sum()
 
 
 def test_row_of_one_setting_by_hand(made_up: MadeUp, tmp_path: Path) -> None:
     run = next(name for name, run in STUDY.runs.items() if _one_setting(run.workload))
     requests = made_up.requests[made_up.requests["run"] == run]
-    category = requests["category"].iloc[0]
-    for position, row in enumerate(rows_of(calibrated(made_up, tmp_path), run)[:K], start=1):
-        plain = ratio_of_sums(requests[f"accepted_{position}"], requests["drafts"], 0.95)
+    drafts, shares = requests["drafts"].sum(), shares_of(STUDY, requests["category"].iloc[0])
+    *through, step, emitted = rows_of(calibrated(made_up, tmp_path), run)
+    for position, row in enumerate(through, start=1):
+        share = shares[position - 1]
         assert row.quantity == f"share through {position}"
-        assert row.exact == pytest.approx(shares_of(STUDY, category)[position - 1])
-        assert row.measured == pytest.approx(plain.value)
-        assert row.standard_error == pytest.approx(plain.standard_error)
-        t = (row.measured - row.exact) / row.standard_error
-        assert stats.norm.sf(abs(row.z)) == pytest.approx(stats.t.sf(abs(t), len(requests) - 1))
-        assert row.z * t >= 0
-    step = rows_of(calibrated(made_up, tmp_path), run)[K]
-    assert step.quantity == "tokens per step"
-    assert step.exact == pytest.approx(1 + shares_of(STUDY, category).sum())
-    assert step.measured == pytest.approx(1 + requests["accepted_tokens"].sum() / requests["drafts"].sum())
+        assert row.exact == pytest.approx(share)
+        assert row.measured == pytest.approx(requests[f"accepted_{position}"].sum() / drafts)
+        # Drafts of the made-up server are independent, their number is a Poisson variable: the variance of
+        # accepted - share * drafts is E[drafts] * share * (1 - share).
+        expected_drafts = len(requests) * mean_drafts(STUDY.workloads[STUDY.runs[run].workload].sampling.max_tokens[0])
+        assert row.standard_error == pytest.approx(np.sqrt(expected_drafts * share * (1 - share)) / drafts)
+        assert row.z == pytest.approx((row.measured - row.exact) / row.standard_error)
+    assert (step.quantity, emitted.quantity) == ("tokens per step", "emitted tokens per step")
+    assert step.exact == emitted.exact == pytest.approx(1 + shares.sum())
+    assert step.measured == pytest.approx(1 + requests["accepted_tokens"].sum() / drafts)
+    assert emitted.measured == pytest.approx((requests["reply_tokens"] - 1).sum() / drafts)
 
 
 def _one_setting(name: str) -> bool:
@@ -89,26 +89,23 @@ def test_wrong_server_fails(made_up: MadeUp, tmp_path: Path) -> None:
     assert all(row.status == "ok" for row in rows if row.quantity == "share through 1")
 
 
-def test_mixed_categories_are_no_noise(tmp_path: Path) -> None:
-    # One run of two groups far apart: z must have the spread of a standard normal variable, not a smaller one.
+def test_z_is_a_standard_normal_variable_for_a_mixed_run(tmp_path: Path) -> None:
+    # One run of two groups far apart and few requests: neither may blunt or sharpen the comparison.
     config = STUDY.model_dump(mode="json")
     categories = sorted(next(iter(config["models"].values()))["groups"])
     means = {c: shares_of(STUDY, c).sum() for c in categories}
     config["workloads"][CONTROLLED]["categories"] = [min(means, key=means.get), max(means, key=means.get)]
     study = STUDY.model_validate(config)
     known = read_known_answer(known_of(tmp_path, known_answer(study)))
-    z, naive = [], []
-    for seed in range(40):
+    z = []
+    for seed in range(60):
         made_up = make_up(study, seed)
         one = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
         one = one.of_runs(made_up.counters[made_up.counters["run"] == RUN])
-        requests, row = one.requests, calibrate(study, one, known)[K]
-        z.append(row.z)
-        naive.append(
-            (row.measured - row.exact) / ratio_of_sums(requests["accepted_tokens"], requests["drafts"], 0.95).standard_error
-        )
-    assert 0.7 < np.std(z) < 1.35  # three standard errors of the spread of 40 values
-    assert np.std(naive) < 0.7 * np.std(z)
+        z.append([row.z for row in calibrate(study, one, known)])
+    # Three standard errors of the spread and of the mean of 60 values.
+    assert np.all((np.std(z, axis=0) > 0.72) & (np.std(z, axis=0) < 1.28))
+    assert np.all(np.abs(np.mean(z, axis=0)) < 3 / np.sqrt(60))
 
 
 def test_error_or_missing_metrics_make_the_row_unknown(made_up: MadeUp, tmp_path: Path) -> None:
@@ -124,20 +121,12 @@ def test_error_or_missing_metrics_make_the_row_unknown(made_up: MadeUp, tmp_path
     assert reasons == {"1 requests ended in an error, 0 more carry no acceptance"}
 
 
-def test_too_few_requests_or_no_variation_is_unknown(made_up: MadeUp, tmp_path: Path) -> None:
+def test_too_few_drafts_are_unknown(made_up: MadeUp, tmp_path: Path) -> None:
     requests = made_up.requests
-    made_up.requests = requests[(requests["run"] != RUN) | (requests["request_id"] < "request-0007")]
+    made_up.requests = requests[(requests["run"] != RUN) | (requests["request_id"] < "request-0002")]
     rows = rows_of(calibrated(made_up, tmp_path), RUN)
-    assert {row.status for row in rows} == {"unknown"} and all("at least 8" in row.reason for row in rows)
+    assert {row.status for row in rows} == {"unknown"} and all("at least 100" in row.reason for row in rows)
     assert all(row.measured is not None for row in rows)
-
-    alike = requests.copy()
-    run = next(name for name, run in STUDY.runs.items() if _one_setting(run.workload))
-    for column in ["drafts", "accepted_tokens", "accepted_1", "accepted_2", "accepted_3"]:
-        alike.loc[alike["run"] == run, column] = {"drafts": 7, "accepted_tokens": 6}.get(column, 2)
-    made_up.requests = alike
-    rows = rows_of(calibrated(made_up, tmp_path), run)
-    assert {row.status for row in rows} == {"unknown"} and all("error is 0" in row.reason for row in rows)
 
 
 def test_group_without_requests_is_a_row(made_up: MadeUp, tmp_path: Path) -> None:
@@ -147,7 +136,7 @@ def test_group_without_requests_is_a_row(made_up: MadeUp, tmp_path: Path) -> Non
     made_up.requests = requests[(requests["workload"] != production) | (requests["category"] != gone)]
     run = next(name for name, run in STUDY.runs.items() if run.workload == production)
     rows = rows_of(calibrated(made_up, tmp_path), f"{run}: {gone}")
-    assert [row.reason for row in rows] == ["no request"] * (K + 1)
+    assert [row.reason for row in rows] == ["no request"] * (K + 2)
 
 
 def test_missing_entry_and_malformed_file_are_clear_errors(made_up: MadeUp, tmp_path: Path) -> None:
@@ -214,6 +203,14 @@ def test_unknown_fails_only_where_nothing_could_be_checked(made_up: MadeUp, tmp_
     with pytest.raises(CheckFailed, match="nothing to check"):
         judge([], [])
     assert judge([], checks)["calibration"]["max_abs_z"] is None  # a served model has no exact figures
+
+
+def test_one_request_without_acceptance_fails_the_study(made_up: MadeUp, tmp_path: Path) -> None:
+    first = made_up.requests.index[made_up.requests["run"] == RUN][0]
+    made_up.requests = made_up.requests.astype({"drafts": "Int64"})
+    made_up.requests.loc[first, "drafts"] = pd.NA
+    with pytest.raises(CheckFailed, match=f"not compared with the exact figures: {RUN}: 0 requests ended in an error, 1 more"):
+        judge(calibrated(made_up, tmp_path), [])
 
 
 def test_calibration_csv_of_another_form_is_refused(tmp_path: Path) -> None:

@@ -86,7 +86,11 @@ def test_a_calibration_without_rows_is_refused() -> None:
 
 def test_a_passed_calibration_says_how_far_off_it_was() -> None:
     text = note(made_up_facts())
-    assert "All 24 comparisons with an exact figure lie within the limit" in text
+    assert "All 24 comparisons with an exact figure lie within 4 standard errors; the largest" in text
+    assert "so z is measured less exact in standard errors; the study sets its limit to 4 in size." in text
+    facts = made_up_facts()
+    facts["study"]["z_limit"] = 3.5
+    assert "lie within 3.5 standard errors" in note(facts)
     assert "**failed**" not in text
 
 
@@ -94,6 +98,7 @@ def test_a_failed_calibration_is_announced_before_any_figure() -> None:
     text = note(fail_calibration(made_up_facts()))
     announcement = text.index("**The calibration failed.** 1 of 24 comparisons")
     assert announcement < text.index("120,000")
+    assert "1 of 24 comparisons with an exact figure lie more than 4 standard errors away" in text
     assert text.count("**failed**") == 1
     assert r"traffic: A, share through 3: \|z\| is above 4" in text
     assert "All 24" not in text
@@ -105,7 +110,7 @@ def test_a_calibration_that_compared_nothing_does_not_pass() -> None:
         row |= {"z": None, "standard_error": None, "status": "unknown", "reason": "no request"}
     text = note(facts)
     assert "does not calibrate anything" in text
-    assert "within the limit" not in text
+    assert "lie within" not in text and "are within" not in text
 
 
 @pytest.mark.parametrize("key", ["traffic.emitted_tokens_per_step", "production_intervals.variance_ratio"])
@@ -145,12 +150,24 @@ def test_limitations_follow_the_setup() -> None:
     assert "Corrections to the engine were active on controlled and production: made-up-correction." in text
     assert "(1, 4, 8, 16 and 32)" in text
     for row in facts["setup"]:
-        row |= {"boots": 3, "corrections": [], "log_interval_s": 10.0}
+        row |= {"starts": 3, "corrections": [], "log_interval_s": 10.0}
     facts["study"]["scale"] = 1.0
     text = note(facts)
     assert "Started 3 times: controlled and production." in text
     for absent in ("Started once", "statistics line every", "Corrections to the engine", "scaled by"):
         assert absent not in text
+
+
+def test_an_interrupted_boot_is_said() -> None:
+    facts = made_up_facts()
+    assert "attempt" not in note(facts).split("## Limitations")[1].split("## Appendix")[0]
+    assert "| Boots that took several attempts | none | none |" in note(facts)
+    facts["setup"][1] |= {"starts": 3, "attempts": ["boot-1 (attempts 1 and 3)", "boot-2 (attempt 2)"]}
+    text = note(facts)
+    assert "Started once: controlled." in text and "Started 3 times: production." in text
+    assert "Not finished in the first attempt on production: boot-1 (attempts 1 and 3) and boot-2 (attempt 2);" in text
+    assert "| Starts | 1 | 3 |" in text
+    assert "| none | boot-1 (attempts 1 and 3), boot-2 (attempt 2) |" in text
 
 
 def test_every_fact_is_in_the_appendix() -> None:

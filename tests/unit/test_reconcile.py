@@ -1,5 +1,7 @@
 """The cross-checks: residual 0 for a consistent record, and each inconsistency found by its own check."""
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -43,7 +45,7 @@ def test_a_consistent_record_has_residual_zero_everywhere(k: int) -> None:
     checks = reconcile(consistent(random_requests(12, k=k)))
     assert {check.status for check in checks} == {"ok"}
     assert max(abs(check.residual or 0) for check in checks) < 1e-12
-    assert len({check.check for check in checks}) == len(checks) == 17 + k
+    assert len({check.check for check in checks}) == len(checks) == 19 + k
     assert all(check.reason == "" for check in checks)
 
 
@@ -80,8 +82,10 @@ def test_a_missing_line_shows_as_a_negative_residual_of_lines() -> None:
 
 def test_a_log_without_a_line_is_unknown_not_failed() -> None:
     found = not_ok(consistent(intervals=[]))
-    assert set(found) == {"lines against counters: draft tokens", "lines against counters: accepted"}
-    assert all(check.status == "unknown" and check.residual is None for check in found.values())
+    spacing = found.pop("spacing of lines is the log interval")
+    assert spacing.reason == "0 SpecDecoding lines; the median of their distances needs at least 5"
+    assert set(found) == {"lines against counters: draft tokens", "lines against counters: accepted", "lines within the run"}
+    assert all(check.status == "unknown" and check.residual is None for check in [spacing, *found.values()])
     assert all(check.reason == "the log has no SpecDecoding line of this run" for check in found.values())
 
 
@@ -149,10 +153,62 @@ def test_falling_counters_and_a_restart_are_failed_checks() -> None:
     sources = consistent()
     found = not_ok(consistent(before=sources.after, after=sources.before))
     check = found["counters never fall"]
-    changes = count_changes(sources.after, sources.before)
-    assert (check.status, check.found) == ("failed", sum(change < 0 for change in changes.values()))
+    fallen = [name for name, change in count_changes(sources.after, sources.before).items() if change < 0]
+    assert (check.status, check.found) == ("failed", len(fallen))
+    assert f"{', '.join(fallen)} fell: the server restarted between the scrapes, or their files were swapped" in check.reason
     restarted = read_scrape(exposition(server_states(ROWS)[1], start_time=1796000001.25))
-    assert not_ok(consistent(after=restarted))["start time unchanged"].residual == 1
+    check = not_ok(consistent(after=restarted))["start time unchanged"]
+    assert (check.status, check.residual) == ("failed", 1)
+    assert check.reason.endswith("s: the server restarted between the scrapes")
+
+
+def test_counters_that_fell_below_the_run_s_own_drafts_say_so() -> None:
+    found = not_ok(with_counts(drafts=-3))
+    for name in ("one plus the shares is the mean length", "other clients' share of drafts"):
+        assert (found[name].status, found[name].reason) == ("unknown", "the counter of drafts fell")
+
+
+def test_a_lost_request_is_a_failed_check() -> None:
+    check = not_ok(consistent(record=record("traffic", requests=13)))["requests recorded"]
+    assert (check.status, check.residual) == ("failed", -1)
+    assert check.reason == "found 12, expected 13 requests: requests.jsonl was cut short or changed after the run"
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_log_in_another_time_zone_is_outside_the_run(hours: int) -> None:
+    moved = [replace(line, end=line.end + 3600 * hours) for line in consistent().intervals]
+    found = not_ok(consistent(intervals=moved))
+    assert set(found) == {"lines within the run"}
+    assert (found["lines within the run"].status, found["lines within the run"].residual) == ("failed", len(moved))
+    assert "its time zone is not the record's" in found["lines within the run"].reason
+
+
+@pytest.mark.parametrize(("seconds", "outside"), [(-1.5, 1), (-1.0, 0), (31.0, 0), (31.5, 1)])
+def test_a_time_stamp_may_be_a_second_off(seconds: float, outside: int) -> None:
+    lines = list(consistent().intervals)
+    lines[0] = replace(lines[0], end=START.timestamp() + seconds)
+    checks = {check.check: check for check in reconcile(consistent(intervals=lines))}
+    assert checks["lines within the run"].found == outside
+
+
+@pytest.mark.parametrize(("said", "status"), [(2.0, "ok"), (1.0, "ok"), (0.5, "failed"), (5.0, "failed"), (10.0, "failed")])
+def test_lines_of_another_interval_are_noticed(said: float, status: str) -> None:
+    changed = record("traffic", requests=len(ROWS), log_interval_s=said)
+    check = next(c for c in reconcile(consistent(record=changed)) if c.check == "spacing of lines is the log interval")
+    assert (check.status, check.found, check.expected) == (status, 2.0, said)
+    assert ("the server's log interval is not the record's" in check.reason) == (status == "failed")
+
+
+def test_idle_intervals_and_few_lines_are_no_wrong_spacing() -> None:
+    lines = list(consistent().intervals)
+    late = [replace(line, end=line.end + 12) for line in lines[4:]]
+    longer = record("traffic", requests=len(ROWS), end=START + timedelta(seconds=60))
+    assert not not_ok(consistent(record=longer, intervals=[*lines[:4], *late]))
+    check = not_ok(consistent(intervals=lines[:4]))["spacing of lines is the log interval"]
+    assert (check.status, check.reason) == (
+        "unknown",
+        "4 SpecDecoding lines; the median of their distances needs at least 5",
+    )
 
 
 def test_a_server_without_a_start_time_is_unknown() -> None:

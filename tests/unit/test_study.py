@@ -61,13 +61,134 @@ def test_shipped_configs_are_valid(path: Path) -> None:
             "models.known-answer.known_answer.groups.A.chances.1",
         ),
         ("study/kind", "served_model", "a known_answer study serves exactly one such model"),
-        ("report/controlled", ["synthetic", "nothing"], "report: found 'nothing'"),
+        ("report/controlled", ["synthetic", "nothing"], "report.controlled: found 'nothing', which is not defined"),
+        ("report/production", "nothing", "report.production: found 'nothing', which is not defined"),
         ("analysis/confidence", 95, "analysis.confidence: input should be less than 1; found 95"),
     ],
 )
 def test_a_mistake_is_named(path: str, value: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         parse_study(changed(path, value))
+
+
+FILE = {"kind": "file", "path": "prompts.jsonl", "sha256": "unresolved"}
+NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min": 30}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("prompts/pair/words", [60, 20], "prompts.pair.words: found [60, 20]; the smaller number comes first: [20, 60]"),
+        ("workloads/traffic/sessions/turns", [6, 2], "workloads.traffic.sessions.turns: found [6, 2]"),
+        ("workloads/traffic/sessions/think_time_s", [4.0, 0.5], "workloads.traffic.sessions.think_time_s: found [4.0, 0.5]"),
+        ("prompts/conversation", FILE, "workloads.traffic.prompts: found 'conversation' of kind 'file'; session traffic"),
+        (
+            "report",
+            {"production": "pair-on", "controlled": ["pair-off"], "authors": []},
+            "report.production: found 'pair-on', a workload without sessions; its intervals are read as a time series, "
+            "so name one with sessions: ['traffic']",
+        ),
+        (
+            "report/controlled",
+            ["synthetic", "pair-on", "synthetic"],
+            "report.controlled: found 'synthetic', which is listed twice",
+        ),
+        ("report/controlled", ["traffic"], "report.controlled: found 'traffic', which is the production row as well"),
+        (
+            "servers/controlled/runs",
+            ["evaluation", "reasoning-1", "synthetic-1", "pair-on"],
+            "report: workload 'pair-on' is run by the servers ['production', 'controlled'], and its row would pool them",
+        ),
+        ("servers/controlled/runs", ["evaluation", "reasoning-1"], "report: no server runs workload 'synthetic'"),
+        (
+            "workloads/evaluation/template_arguments",
+            {"group": "A"},
+            "workloads.evaluation.template_arguments: found {'group': 'A'}; a known-answer study needs group: \"{category}\"",
+        ),
+        (
+            "runs/synthetic-64/streams",
+            65,
+            "runs.synthetic-64.streams: found 65, but server 'controlled' takes 64 requests at once (max-num-seqs)",
+        ),
+        (
+            "servers/controlled/arguments",
+            {"max_num_seqs": "63"},
+            "runs.reasoning-64.streams: found 64, but server 'controlled' takes 63",
+        ),
+        (
+            "workloads/evaluation/sampling/max_tokens",
+            [64, 8192],
+            "workloads.evaluation.sampling.max_tokens: found 8192, but server 'controlled' holds 8192 tokens",
+        ),
+        (
+            "servers/production/arguments",
+            {"max_model_len": 512},
+            "workloads.pair-off.sampling.max_tokens: found 512, but server 'production' holds 512 tokens",
+        ),
+        (
+            "workloads/traffic/sessions/max_running",
+            65,
+            "workloads.traffic.sessions.max_running: found 65, but server 'production' takes 64 requests at once",
+        ),
+        (
+            "servers/production/arguments",
+            {"port": 1, "dtype": "float32", "served_model_name": "m", "speculative-config.method": "mtp"},
+            "servers.production.arguments: ['port', 'served_model_name', 'speculative-config.method'] are set by draftmeter",
+        ),
+        (
+            "servers/production/arguments",
+            {"served-model": "m"},
+            "servers.production.arguments: ['served-model'] are set by draftmeter itself; remove them",
+        ),
+        (
+            "servers/production/arguments",
+            {"api-key": "hunter2"},
+            "servers.production.arguments.api-key: found what its name calls a secret; "
+            "set it in the shell that starts the study: a config is stored with the results",
+        ),
+        (
+            "servers/production/environment",
+            {"HF_TOKEN": "hunter2"},
+            "servers.production.environment.HF_TOKEN: found what its name",
+        ),
+        (
+            "servers/production/environment",
+            {"Password": "hunter2"},
+            "servers.production.environment.Password: found what its name",
+        ),
+        (
+            "servers/production/resources",
+            NO_GPU,
+            "servers.production.resources.gpu_model: found 'h200' with gpu: 0; ask for at least one GPU, or use null",
+        ),
+    ],
+)
+def test_an_impossible_combination_is_named(path: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_study(changed(path, value))
+    assert str(refused.value).startswith(f"the config is not usable:\n  {says}")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"max-model-len": "auto", "max-num-batched-tokens": 16384},
+        {"max-model-len": 513, "max-num-seqs": 64, "return-tokens-as-token-ids": True},
+        {"max_model_len": -1, "model-impl": "auto"},
+    ],
+)
+def test_arguments_that_only_look_alike_are_accepted(arguments: dict[str, Any]) -> None:
+    assert parse_study(changed("servers/controlled/arguments", arguments)).servers["controlled"].arguments == arguments
+
+
+def test_every_combination_that_is_wrong_is_named_at_once() -> None:
+    config = changed("prompts/pair/words", [60, 20])
+    config["report"]["controlled"].append("traffic")
+    with pytest.raises(ConfigError) as refused:
+        parse_study(config)
+    assert [line.split(":")[0] for line in str(refused.value).splitlines()[1:]] == ["  prompts.pair.words", "  report.controlled"]
 
 
 def test_a_missing_key_is_named() -> None:

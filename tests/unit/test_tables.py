@@ -1,12 +1,15 @@
 """Records to tables: planted numbers come back, bytes are stable, a bad record is named with its folder."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from made_up_records import START, random_requests, request, write_boot
 
+from draftmeter.analyse.verdict import CheckFailed, check_rows, judge
 from draftmeter.collect.tables import REQUESTS_SCHEMA, CollectError, build_tables, write_table
 from draftmeter.record import RequestRow
 from draftmeter.strict import canonical_json
@@ -83,7 +86,7 @@ def test_a_controlled_run_passes_every_check(boots: list[Path]) -> None:
     checks = build_tables(boots).checks
     assert set(checks["status"]) == {"ok"}
     assert checks["residual"].abs().max() < 1e-12
-    assert len(checks) == 6 * 20
+    assert len(checks) == 6 * 22
 
 
 def test_servers_with_different_k_share_a_table(tmp_path: Path) -> None:
@@ -130,6 +133,8 @@ def test_an_empty_log_keeps_columns_and_dtypes(boots: list[Path]) -> None:
     assert set(tables.checks[tables.checks["status"] == "unknown"]["check"]) == {
         "lines against counters: draft tokens",
         "lines against counters: accepted",
+        "lines within the run",
+        "spacing of lines is the log interval",
     }
 
 
@@ -174,13 +179,8 @@ BAD_RECORDS = {
     "not a record of schema version 1": lambda folder: edit_record(folder, surprise=1),
     "a record is a folder with a record.json": lambda folder: (folder / "record.json").unlink(),
     "line 12: not a request row": lambda folder: cut(folder / "requests.jsonl", 40),
-    "requests.jsonl has 11 rows; record.json says 12": drop_last_request,
     "metrics-after.prom: .*speculation is off": without_speculation,
     "metrics-after.prom: .*cut short": lambda folder: cut(folder / "metrics-after.prom", 9),
-    "fell by .*counters only grow": swap_scrapes,
-    "the server restarted": lambda folder: (folder / "metrics-after.prom").write_text(
-        exposition(ServerState([10**6] * 4), start_time=1796000999.0)
-    ),
     "No such file .*metrics-before.prom": lambda folder: (folder / "metrics-before.prom").unlink(),
     "server.log, line 13: found 'a line": lambda folder: (folder / "server.log").write_text(
         (folder / "server.log").read_text() + "a line of another kind\n"
@@ -199,6 +199,32 @@ def test_a_bad_record_is_refused_and_its_folder_named(message: str, boots: list[
     with pytest.raises(CollectError, match=message) as caught:
         build_tables(boots)
     assert str(folder) in str(caught.value)
+
+
+def restart(folder: Path) -> None:
+    (folder / "metrics-after.prom").write_text(exposition(ServerState([10**6] * 4), start_time=1796000999.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "reason"),
+    [
+        (drop_last_request, "requests recorded", "found 11, expected 12 requests: requests.jsonl was cut short"),
+        (swap_scrapes, "counters never fall", "drafts, .*accepted_3 fell: the server restarted between the scrapes"),
+        (restart, "start time unchanged", "the server restarted between the scrapes"),
+    ],
+)
+def test_a_run_that_went_wrong_is_a_failed_check(
+    change: Callable[[Path], None], check: str, reason: str, boots: list[Path], tmp_path: Path
+) -> None:
+    change(boots[1].parent / RUN)
+    tables = build_tables(boots)
+    failed = tables.checks[(tables.checks["status"] == "failed") & (tables.checks["check"] == check)]
+    assert failed[["boot", "run"]].to_numpy().tolist() == [["boot-2", "traffic"]]
+    assert re.search(reason, failed["reason"].iloc[0])
+    for name in NAMES:
+        write_table(getattr(tables, name), tmp_path / f"{name}.parquet", tmp_path / f"{name}.csv")
+    with pytest.raises(CheckFailed, match=f"boot-2/attempt-1/traffic  {check} "):
+        judge([], check_rows(tmp_path / "checks.parquet"))
 
 
 def test_a_partial_folder_is_no_record(boots: list[Path]) -> None:

@@ -7,8 +7,8 @@ from scipy import stats
 from draftmeter.stats.uncertainty import (
     FEWEST_BLOCKS,
     UncertaintyError,
+    automatic_block_length,
     block_intervals,
-    normal_deviate,
     ratio_of_sums,
     smooth_function_of_ratios,
     standard_error,
@@ -137,6 +137,17 @@ def test_too_short_is_unknown_not_narrow() -> None:
     assert drifting.effective_blocks < FEWEST_BLOCKS
 
 
+def test_a_least_block_length_holds_unless_the_series_asks_for_more() -> None:
+    x = autoregressive(np.random.default_rng(8), 400, 0.5)
+    own = automatic_block_length([x])
+    assert own is not None and 1 < own < 15
+    found = [block_intervals([x], lambda i: np.array([x[i].mean()]), 0.95, 100, 0, least) for least in (1, own - 1, 15, 21)]
+    assert [result.block_length for result in found] == [own, own, 15, 21]
+    assert found[3].low == (None,) and found[3].unknown[0].startswith("too short: 19.0 effective blocks")
+    assert automatic_block_length([x[:19]]) is None
+    assert automatic_block_length([np.ones(50)]) == 1
+
+
 def test_blocks_never_join_two_series() -> None:
     # A series of zeros and one of ones: each resample keeps the length of both.
     first, second = np.zeros(60), np.ones(40)
@@ -157,13 +168,3 @@ def test_same_seed_same_interval_and_undefined_resamples_are_said() -> None:
 
 def test_standard_error_of_residuals() -> None:
     assert standard_error([1.0, -1.0], 4) == pytest.approx(0.5)
-
-
-def test_a_normal_deviate_is_as_improbable_as_its_t() -> None:
-    for t, degrees in [(4.23, 35), (-2.0, 15), (30.0, 7)]:
-        z = normal_deviate(t, degrees)
-        assert stats.norm.sf(abs(z)) == pytest.approx(stats.t.sf(abs(t), degrees))
-        assert np.sign(z) == np.sign(t) and abs(z) < abs(t)
-    assert normal_deviate(3.0, 10**7) == pytest.approx(3.0, abs=1e-5)
-    assert normal_deviate(0.0, 5) == 0.0
-    assert np.isfinite(normal_deviate(-1e6, 300))

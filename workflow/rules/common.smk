@@ -37,10 +37,10 @@ CHECKED = "results/estimates/checked.json"
 
 
 def modules(*rooms):
-    """The library's files of these rooms: a change to one reruns the rules that use it (but never a measurement)."""
+    """The library's files of these rooms and of the hall between them: a change to one reruns the rules that use it (but never a measurement)."""
     return sorted(
         os.path.relpath(path)
-        for room in rooms
+        for room in [".", *rooms]
         for path in (ROOT / "scripts" / "draftmeter" / room).glob("*.py")
     )
 

@@ -27,6 +27,8 @@ rule lock_models:
 
 
 rule prepare_model:
+    input:
+        modules("models"),
     output:
         model="results/models/{model}/model.json",
     log:

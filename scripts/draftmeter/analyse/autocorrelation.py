@@ -3,10 +3,10 @@
 import numpy as np
 
 from draftmeter.analyse.facts import AnalysisError, Fact, rounded
-from draftmeter.analyse.lines import Intervals, block_method, described
+from draftmeter.analyse.lines import Intervals, block_method, described, memory
 from draftmeter.plan import derive_seed
 from draftmeter.stats.intervals import autocorrelation, lagged_pairs, pearson
-from draftmeter.stats.uncertainty import block_intervals
+from draftmeter.stats.uncertainty import automatic_block_length, block_intervals
 from draftmeter.study import Analysis
 
 # In intervals; at ten seconds each, the lags of the published study: 10 s, 30 s, 5 min, 10 min.
@@ -44,6 +44,8 @@ def _autocorrelation(chosen: Intervals, lag: int, window_s: float, definition: s
             analysis.confidence,
             analysis.resamples,
             derive_seed(seed, "analyse", "autocorrelation", lag),
+            # Products forget faster than acceptance does, and blocks of their memory alone would tear its swings apart.
+            least_length=automatic_block_length(memory(chosen)) or 1,
         )
         low, high = (None if end is None else max(-1.0, min(1.0, end)) for end in (blocks.low[0], blocks.high[0]))
         unknown, method = blocks.unknown[0], block_method(blocks, analysis.confidence, "pairs")

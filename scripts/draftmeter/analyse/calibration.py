@@ -1,10 +1,8 @@
 """Exact acceptance of the known-answer model beside what was measured, in standard errors.
 
-The difference over its standard error is read as Student's t with one degree of freedom fewer than there are requests,
-and given as the normal deviate of equal probability: z means the same for 16 requests and for 256.
-
-The exact share through k of a set of requests is sum E[accepted_k] / sum E[drafts]; expectations are known for each
-request from its category, sampling settings and reply limit.
+For a set of requests the exact share through k is sum E[accepted_k] / sum E[drafts]: expectations and covariances are known
+for each request from its category, sampling settings and reply limit. The standard error is exact too: requests are
+independent, so that the variance of sum(accepted_k - share * drafts) is the sum of each request's own.
 """
 
 import json
@@ -20,14 +18,13 @@ from pydantic import ConfigDict, ValidationError
 
 from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.tables import Tables, by_position, numbers
-from draftmeter.stats.uncertainty import normal_deviate, standard_error
 from draftmeter.strict import Strict
 from draftmeter.study import Study, Workload
 
 FloatArray = NDArray[np.float64]
 
-# Below this many clusters the standard error is too rough for a z value.
-FEWEST_REQUESTS = 8
+# Below this many drafts a share is not near enough to normal for its z value to be read as one.
+FEWEST_DRAFTS = 100
 COLUMNS = ["server", "run", "subject", "quantity", "drafts", "requests", "exact", "measured", "standard_error", "z"]
 COLUMNS += ["status", "reason"]
 
@@ -44,6 +41,13 @@ class Setting(Strict):
     max_tokens: int
     drafts: float
     accepted: list[float]
+    emitted_tokens: float
+    covariance: list[list[float]]
+    """Of (drafts, accepted through 1..K, tokens emitted after the first)."""
+
+    def mean(self) -> list[float]:
+        """In the order of `covariance`."""
+        return [self.drafts, *self.accepted, self.emitted_tokens - 1]
 
 
 class CalibrationRow(Strict):
@@ -98,7 +102,7 @@ def read_known_answer(path: Path) -> KnownAnswer:
 
 
 def calibrate(study: Study, tables: Tables, known: KnownAnswer) -> list[CalibrationRow]:
-    """One row for each run (each category of session traffic), position, and tokens per step."""
+    """One row for each run (each category of session traffic) and each position, for tokens per step, verified and emitted."""
     rows: list[CalibrationRow] = []
     for (server, boot, run), counters in tables.counters.groupby(["server", "boot", "run"], sort=True):
         name = _workload_name(study, str(counters["workload"].iloc[0]))
@@ -142,86 +146,74 @@ def _subjects(workload: Workload, run: str, requests: pd.DataFrame) -> Iterator[
 def _compare(
     subject: _Subject, requests: pd.DataFrame, k: int, workload: Workload, known: KnownAnswer, z_limit: float
 ) -> list[CalibrationRow]:
-    quantities = [*(f"share through {position}" for position in range(1, k + 1)), "tokens per step"]
+    quantities = _quantities(k)
     n = len(requests)
     if n == 0:
-        return [_row(subject, quantity, None, 0, None, "no request") for quantity in quantities]
-    expected_drafts, expected_at = _expected(requests, k, workload, known)
-    if expected_drafts.sum() == 0:
-        return [_row(subject, quantity, None, n, None, "no draft is expected") for quantity in quantities]
-    exact = expected_at.sum(axis=0) / expected_drafts.sum()
-    drafts, accepted_at = numbers(requests, "drafts"), by_position(requests, k)
-    errors = requests["error"].notna().to_numpy(dtype=bool)
-    known_counts = np.isfinite(np.column_stack([drafts, accepted_at])).all(axis=1)
-    failed, lacking = int(errors.sum()), int((~errors & ~known_counts).sum())
-    if failed or lacking:
-        reason = f"{failed} requests ended in an error, {lacking} more carry no acceptance"
-        return [
-            _row(subject, quantity, None, n, value, reason)
-            for quantity, value in zip(quantities, [*exact, 1 + exact.sum()], strict=True)
-        ]
-    # Columns: shares through 1..K, then their sum, which is tokens per step less the step's own token.
-    y, expected_y = (np.column_stack([at, at.sum(axis=1)]) for at in (accepted_at, expected_at))
-    rows = []
-    for index, quantity in enumerate(quantities):
-        column = _Column(y[:, index], drafts, expected_y[:, index], expected_drafts)
-        rows.append(_measured_row(subject, quantity, column, float(index == k), z_limit))
-    return rows
-
-
-def _expected(requests: pd.DataFrame, k: int, workload: Workload, known: KnownAnswer) -> tuple[FloatArray, FloatArray]:
-    """Expected drafts (n,) and accepted by position (n, K) of each request."""
+        return [_row(subject, name, None, 0, None, "no request") for name in quantities]
     limits = numbers(requests, "max_tokens")
     settings = [
         known.of(str(category), workload, int(limit), k) for category, limit in zip(requests["category"], limits, strict=True)
     ]
-    return np.array([one.drafts for one in settings]), np.array([one.accepted for one in settings])
+    expected = np.array([setting.mean() for setting in settings]).sum(axis=0)
+    if expected[0] == 0:
+        return [_row(subject, name, None, n, None, "no draft is expected") for name in quantities]
+    covariance = np.array([setting.covariance for setting in settings]).sum(axis=0)
+    counts = np.column_stack([numbers(requests, "drafts"), by_position(requests, k), numbers(requests, "reply_tokens") - 1])
+    errors = requests["error"].notna().to_numpy(dtype=bool)
+    failed, lacking = int(errors.sum()), int((~errors & ~np.isfinite(counts).all(axis=1)).sum())
+    if failed or lacking:
+        reason = f"{failed} requests ended in an error, {lacking} more carry no acceptance"
+        return [
+            _row(subject, name, None, n, offset + weights @ expected / expected[0], reason)
+            for name, (weights, offset) in quantities.items()
+        ]
+    compared = _Compared(counts.sum(axis=0), expected, covariance, n)
+    return [_measured_row(subject, name, compared, *terms, z_limit) for name, terms in quantities.items()]
+
+
+def _quantities(k: int) -> dict[str, tuple[FloatArray, float]]:
+    """By name: weights w and offset o of the ratio o + w.counts / drafts, counts as in a setting's mean."""
+    position = np.eye(k + 2)
+    quantities = {f"share through {number}": (position[number], 0.0) for number in range(1, k + 1)}
+    quantities["tokens per step"] = (position[1 : k + 1].sum(axis=0), 1.0)
+    quantities["emitted tokens per step"] = (position[k + 1], 0.0)
+    return quantities
 
 
 @dataclass(frozen=True)
-class _Column:
-    """Numerator and denominator of one ratio by request, as measured and as expected; shapes (n,)."""
+class _Compared:
+    """Sums over the requests of a subject: counts as measured and as expected (K+2,), their covariance (K+2, K+2)."""
 
-    y: FloatArray
-    x: FloatArray
-    expected_y: FloatArray
-    expected_x: FloatArray
-
-    def residuals(self) -> FloatArray:
-        """What each request adds to the error of the ratio, about its own expectation, summing to zero.
-
-        The mix of categories and limits is fixed by the seed and adds no chance to the result. Without the expectation
-        the differences between categories would pass for noise and blunt the comparison; for requests of one
-        setting the residuals are those of the plain ratio estimator.
-        """
-        ratio = self.y.sum() / self.x.sum()
-        raw = (self.y - ratio * self.x) - (self.expected_y - ratio * self.expected_x)
-        return np.asarray(raw - raw.mean(), dtype=np.float64)
+    counts: FloatArray
+    expected: FloatArray
+    covariance: FloatArray
+    requests: int
 
 
-def _measured_row(subject: _Subject, quantity: str, column: _Column, offset: float, z_limit: float) -> CalibrationRow:
-    n, total = len(column.x), float(column.x.sum())
-    exact = offset + float(column.expected_y.sum() / column.expected_x.sum())
-    if total == 0:
-        return _row(subject, quantity, 0, n, exact, "no draft was made")
-    measured = offset + float(column.y.sum()) / total
-    if n < FEWEST_REQUESTS:
-        reason = f"{n} requests; a standard error by request needs at least {FEWEST_REQUESTS}"
-        return _row(subject, quantity, int(total), n, exact, reason, measured)
-    error = standard_error(column.residuals(), total)
-    # Requests that are all alike leave residuals of rounding only, no measure of chance.
-    if error < np.finfo(np.float64).eps * n:
-        return _row(subject, quantity, int(total), n, exact, "the standard error is 0: requests are all alike", measured)
-    z = normal_deviate((measured - exact) / error, len(column.residuals()) - 1)
+def _measured_row(
+    subject: _Subject, quantity: str, compared: _Compared, weights: FloatArray, offset: float, z_limit: float
+) -> CalibrationRow:
+    drafts, n = float(compared.counts[0]), compared.requests
+    share = float(weights @ compared.expected / compared.expected[0])
+    if drafts < FEWEST_DRAFTS:
+        reason = f"{drafts:g} drafts; a comparison needs at least {FEWEST_DRAFTS}"
+        measured = offset + float(weights @ compared.counts) / drafts if drafts else None
+        return _row(subject, quantity, int(drafts), n, offset + share, reason, measured)
+    measured = float(weights @ compared.counts) / drafts
+    difference = weights - share * np.eye(len(weights))[0]
+    error = float(np.sqrt(difference @ compared.covariance @ difference)) / drafts
+    if error == 0:
+        return _row(subject, quantity, int(drafts), n, offset + share, "the model leaves nothing to chance", offset + measured)
+    z = (measured - share) / error
     return CalibrationRow(
         server=subject.server,
         run=subject.run,
         subject=subject.subject,
         quantity=quantity,
-        drafts=int(total),
+        drafts=int(drafts),
         requests=n,
-        exact=rounded(exact),
-        measured=rounded(measured),
+        exact=rounded(offset + share),
+        measured=rounded(offset + measured),
         standard_error=rounded(error),
         z=rounded(z),
         status="failed" if abs(z) > z_limit else "ok",

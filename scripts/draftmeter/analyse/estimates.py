@@ -53,6 +53,7 @@ def estimate(study: Study, tables: Tables, records: Iterable[Record], known: Kno
             "kind": study.study.kind,
             "seed": study.study.seed,
             "scale": study.study.scale,
+            "z_limit": study.analysis.z_limit,
             "authors": study.report.authors,
         },
         "setup": [row.model_dump(mode="json") for row in setup_rows(records)],
@@ -95,7 +96,7 @@ def _all_workloads(study: Study, tables: Tables) -> dict[str, Fact]:
     facts: dict[str, Fact] = {}
     for workload in [*dict.fromkeys(reported), *sorted(measured - set(reported))]:
         part = tables.of_workload(workload)
-        cluster = "requests" if study.workloads[workload].sessions is None else "sessions"
+        cluster = "prompts" if study.workloads[workload].sessions is None else "sessions"
         facts |= workload_facts(workload, part, cluster, study.analysis.confidence)
         streams = numbers(part.counters, "streams")
         for number in sorted({int(value) for value in streams if value == value}):  # noqa: PLR0124

@@ -159,6 +159,6 @@ def _unknown(name: str, intervals: Intervals, rule: str, reason: str) -> Fact:
 
 def _gap(lines: Intervals, tables: Tables) -> Fact:
     counted = float(numbers(tables.counters, "draft_tokens").sum())
-    value = float(lines.drafted.sum()) / counted - 1 if counted else None
+    value = float(lines.drafted.sum()) / counted - 1 if counted > 0 else None
     definition = "draft tokens of all lines over those of the counters, less 1"
-    return described(value, lines, "relative", definition, None if counted else "the counters hold no draft token")
+    return described(value, lines, "relative", definition, None if counted > 0 else "the counters hold no draft token")

@@ -22,7 +22,10 @@ class SetupRow(Strict):
     attention_backend: str | None
     log_interval_s: float
     corrections: list[str]
-    boots: int
+    starts: int
+    """Starts of the server that left a record: a boot that was interrupted is finished by another start."""
+    attempts: list[str]
+    """Boots that took more than one attempt, each with the attempts whose records are used."""
     hardware: str
     driver: str | None
     git_commit: str | None
@@ -62,11 +65,23 @@ def _row(server: str, records: list[Record]) -> SetupRow:
         attention_backend=_text(record.attention_backend for record in records) or None,
         log_interval_s=float(_one(server, "log_interval_s", [record.log_interval_s for record in records])),
         corrections=sorted({correction for record in records for correction in record.corrections}),
-        boots=len({record.boot for record in records}),
+        starts=len({(record.boot, record.attempt) for record in records}),
+        attempts=_attempts(records),
         hardware=_text(_hardware(record) for record in records),
         driver=_text(record.driver for record in records) or None,
         git_commit=_text(_commit(record) for record in records) or None,
     )
+
+
+def _attempts(records: list[Record]) -> list[str]:
+    used: dict[tuple[int, str], set[int]] = {}
+    for record in records:
+        used.setdefault((record.replicate, record.boot), set()).add(record.attempt)
+    return [
+        f"{boot} (attempt{'s' if len(numbers) > 1 else ''} {' and '.join(map(str, sorted(numbers)))})"
+        for (_, boot), numbers in sorted(used.items())
+        if numbers != {1}
+    ]
 
 
 def _one(server: str, key: str, values: list[Any]) -> Any:

@@ -1,7 +1,10 @@
 """The facts of one workload, or of one part of it: what its drafts were worth, from counters and requests.
 
 The value comes from the server's counters, summed over the records: they are the truth for the server. Its interval
-comes from our own requests as clusters, and is given only where these hold nearly all of the server's drafts.
+comes from our own requests in clusters, and is given only where these hold nearly all of the server's drafts.
+
+A counter that fell, or counts that contradict each other, make every figure of the workload unknown: the cross-checks
+of the collect step have failed and say where, and the analysis has to get that far.
 """
 
 from collections.abc import Callable
@@ -46,7 +49,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Own requests summed by cluster (a request, or a session), shapes (n,) and (n, K); or why there is no interval."""
+    """Own requests summed by cluster (a prompt, or a session), shapes (n,) and (n, K); or why there is no interval."""
 
     unit: str
     n: int
@@ -63,21 +66,33 @@ class Clusters:
 def workload_facts(subject: str, tables: Tables, cluster: str, confidence: float) -> dict[str, Fact]:
     """All facts of `subject` from the rows of `tables`, keyed `<subject>.<quantity>`.
 
-    `cluster` is "requests", or "sessions" where requests of one session are alike (production traffic).
+    `cluster` is "prompts", for the same prompt is sent at several numbers of streams, or "sessions" where the requests
+    of one session are alike (production traffic).
     """
     k = tables.k
-    totals = _totals(subject, tables, k)
-    clusters = _clusters(tables, k, cluster, totals.drafts)
     try:
-        facts = _counts(totals) | _ratios(totals, clusters, k, confidence) | _formula(totals, clusters, k, confidence)
+        facts = _facts(_totals(subject, tables, k), tables, k, cluster, confidence)
     except CountsError as error:
-        raise AnalysisError(f"{subject}: {error}; see the checks of the collect step") from error
+        nothing = Totals(len(tables.counters), 0, 0, 0, np.zeros(k), None, None)
+        unknown = {"value": None, "low": None, "high": None, "unknown": f"{error}; see the failed cross-checks"}
+        facts = {
+            quantity: fact.model_copy(update=unknown)
+            for quantity, fact in _facts(nothing, tables, k, cluster, confidence).items()
+        }
     return {f"{subject}.{quantity}": fact for quantity, fact in facts.items()}
+
+
+def _facts(totals: Totals, tables: Tables, k: int, cluster: str, confidence: float) -> dict[str, Fact]:
+    clusters = _clusters(tables, k, cluster, totals.drafts)
+    return _counts(totals) | _ratios(totals, clusters, k, confidence) | _formula(totals, clusters, k, confidence)
 
 
 def _totals(subject: str, tables: Tables, k: int) -> Totals:
     def total(column: str) -> float | None:
         values = numbers(tables.counters, column)
+        if (values < 0).any():
+            record = run_labels(tables.counters).iloc[int(np.nanargmin(values))]
+            raise CountsError(f"counter {column} fell by {-np.nanmin(values):g} during {record}")
         return None if np.isnan(values).any() else float(values.sum())
 
     def needed(column: str) -> float:
@@ -104,8 +119,10 @@ def _clusters(tables: Tables, k: int, cluster: str, counted: float) -> Clusters:
     columns = {name: numbers(requests, name) for name in ("drafts", "draft_tokens", "accepted_tokens")}
     accepted_at = by_position(requests, k)
     known = np.isfinite(np.column_stack([*columns.values(), accepted_at])).all(axis=1)
-    identity = {"requests": "request_id", "sessions": "session_id"}[cluster]
-    labels = (run_labels(requests) + "/" + requests[identity].astype(str)).to_numpy(dtype=str)
+    if cluster == "sessions":
+        labels = (run_labels(requests) + "/" + requests["session_id"].astype(str)).to_numpy(dtype=str)
+    else:
+        labels = requests["prompt_sha256"].to_numpy(dtype=str)
     names, position = np.unique(labels[known], return_inverse=True)
 
     def summed(values: FloatArray) -> FloatArray:
@@ -257,7 +274,7 @@ def _fact(
         low, high = within_unit(low, high)
     method = "server counters"
     if low is not None:
-        method += f"; {confidence:.0%} t interval, linearised, own {clusters.unit} as clusters"
+        method += f"; {confidence:.0%} t interval, linearised, own requests in clusters by {clusters.unit.removesuffix('s')}"
         method += "" if clusters.cover == 1 else f", which hold {clusters.cover:.2%} of the drafts"
     return Fact(
         value=rounded(value),

@@ -21,8 +21,8 @@ COUNTERS = [*RUN_KEYS, "workload", "streams", "k", "drafts", "draft_tokens", "ac
 COUNTERS += ["generation_tokens", "requests_finished"]
 INTERVALS = [*RUN_KEYS, "workload", "line", "start", "end", "window_s", "k", "drafts", "drafts_exact", "drafted"]
 INTERVALS += ["accepted", "accepted_k_exact"]
-REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "category", "max_tokens", "reply_tokens"]
-REQUESTS += ["drafts", "draft_tokens", "accepted_tokens", "error"]
+REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "prompt_sha256", "category", "max_tokens"]
+REQUESTS += ["reply_tokens", "drafts", "draft_tokens", "accepted_tokens", "error"]
 CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "tolerance", "status", "reason"]
 
 

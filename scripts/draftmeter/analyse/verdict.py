@@ -27,13 +27,20 @@ def read_calibration(path: Path) -> list[CalibrationRow]:
         raise AnalysisError(f"{path}: cannot be read: {error.strerror}; the rule `analyse` writes it") from error
 
 
+def _lacks_acceptance(row: CalibrationRow) -> bool:
+    """Requests were sent, and what the server accepted of them is not known: no small number, but a broken measurement."""
+    return row.status == "unknown" and row.requests > 0 and row.exact is not None and row.drafts is None
+
+
 def judge(calibration: Sequence[CalibrationRow], checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The content of checked.json; raise :class:`CheckFailed` with a readable table when something failed.
 
-    `checks` are rows of the table checks with the key `record`. Unknown rows are listed with their reasons; they fail
-    a study only where a whole kind of comparison was tried and none of it could be made.
+    `checks` are rows of the table checks with the key `record`. Unknown rows are listed with their reasons. They fail
+    a study where requests carry no acceptance, and where a whole kind of comparison was tried and none could be made.
     """
     failures = [_calibration_table([row for row in calibration if row.status == "failed"])]
+    lacking = {f"{row.subject}: {row.reason}" for row in calibration if _lacks_acceptance(row)}
+    failures += [f"not compared with the exact figures: {text}" for text in sorted(lacking)]
     failures.append(_checks_table([row for row in checks if row["status"] == "failed"]))
     counts = {
         "calibration": Counter(str(row.status) for row in calibration),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from statistics import median
 from typing import Literal
 
 from draftmeter.collect.loglines import Interval
@@ -16,6 +17,10 @@ from draftmeter.record import Record, RequestRow
 
 # 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a double.
 ROUNDING = 1e-12
+# Time stamps of lines have a resolution of one second.
+STAMP_S = 1.0
+FEWEST_LINES = 5
+NO_LINE = "the log has no SpecDecoding line of this run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +57,30 @@ def reconcile(sources: Sources) -> list[Check]:
         *_check_requests(sources),
         *_check_counters_against_requests(sources),
         *_check_counters_against_lines(sources),
+        *_check_times_of_lines(sources),
     ]
 
 
 def _check_process(sources: Sources) -> list[Check]:
     """That both scrapes read one server process."""
     before, after = sources.before, sources.after
-    reason = "" if before.start_time is not None and after.start_time is not None else "the server shows no start time"
-    fallen = sum(change < 0 for change in count_changes(before, after).values())
+    fallen = [name for name, change in count_changes(before, after).items() if change < 0]
     return [
-        _compare("start time unchanged", before.start_time, after.start_time, "s", reason=reason),
-        _compare("counters never fall", 0, fallen, "counters"),
+        _compare(
+            "start time unchanged",
+            before.start_time,
+            after.start_time,
+            "s",
+            reason="the server shows no start time",
+            cause="the server restarted between the scrapes",
+        ),
+        _compare(
+            "counters never fall",
+            0,
+            len(fallen),
+            "counters",
+            cause=f"{', '.join(fallen)} fell: the server restarted between the scrapes, or their files were swapped",
+        ),
     ]
 
 
@@ -83,9 +101,13 @@ def _check_identities(counts: Counts) -> list[Check]:
             one_plus_shares,
             "tokens per step",
             tolerance=ROUNDING * (counts.k + 1),
-            reason="" if counts.drafts > 0 else "the server made no draft during the run",
+            reason=_why_no_drafts(counts),
         ),
     ]
+
+
+def _why_no_drafts(counts: Counts) -> str:
+    return "the counter of drafts fell" if counts.drafts < 0 else "the server made no draft during the run"
 
 
 def _check_requests(sources: Sources) -> list[Check]:
@@ -95,9 +117,16 @@ def _check_requests(sources: Sources) -> list[Check]:
     histograms = [row.acceptance_histogram for row in rows if row.acceptance_histogram is not None]
     wrong_length = sum(len(histogram) != k + 1 for histogram in histograms)
     wrong_sum = sum(not _histogram_adds_up(row) for row in rows if row.acceptance_histogram is not None)
-    reason = "" if histograms else "no request carries an acceptance histogram"
+    reason = "no request carries an acceptance histogram"
     return [
-        _compare("requests recorded", sources.record.requests, len(rows), "requests", reason="record.json has none"),
+        _compare(
+            "requests recorded",
+            sources.record.requests,
+            len(rows),
+            "requests",
+            reason="record.json has none",
+            cause="requests.jsonl was cut short or changed after the run",
+        ),
         _compare("requests finished without error", len(rows), finished, "requests"),
         _compare("histograms without K + 1 counts", 0, wrong_length if histograms else None, "requests", reason=reason),
         _compare("histograms that do not add up", 0, wrong_sum if histograms else None, "requests", reason=reason),
@@ -121,8 +150,8 @@ def _check_counters_against_requests(sources: Sources) -> list[Check]:
     others = None
     if own_drafts is not None and counts.drafts > 0:
         others = (counts.drafts - own_drafts) / counts.drafts
-    elif counts.drafts == 0:
-        reason = "the server made no draft during the run"
+    elif counts.drafts <= 0:
+        reason = _why_no_drafts(counts)
     return [
         compare("drafts", counts.drafts, lambda row: row.drafts, "drafts"),
         compare("draft tokens", counts.draft_tokens, lambda row: row.draft_tokens, "tokens"),
@@ -155,10 +184,42 @@ def _check_counters_against_lines(sources: Sources) -> list[Check]:
     counts, intervals = sources.counts, sources.intervals
     drafted = sum(interval.drafted for interval in intervals) if intervals else None
     accepted = sum(interval.accepted for interval in intervals) if intervals else None
-    reason = "" if intervals else "the log has no SpecDecoding line of this run"
     return [
-        _compare("lines against counters: draft tokens", counts.draft_tokens, drafted, "tokens", reason=reason),
-        _compare("lines against counters: accepted", counts.accepted, accepted, "tokens", reason=reason),
+        _compare("lines against counters: draft tokens", counts.draft_tokens, drafted, "tokens", reason=NO_LINE),
+        _compare("lines against counters: accepted", counts.accepted, accepted, "tokens", reason=NO_LINE),
+    ]
+
+
+def _check_times_of_lines(sources: Sources) -> list[Check]:
+    """That the log's clock and interval are those of the record.
+
+    An interval without a draft leaves no line, so that only the median distance of lines is one interval.
+    """
+    record, times = sources.record, [interval.end for interval in sources.intervals]
+    outside = spacing = None
+    if times and record.end is not None:
+        first, last = record.start.timestamp() - STAMP_S, record.end.timestamp() + STAMP_S
+        outside = sum(not first <= time <= last for time in times)
+    if len(times) >= FEWEST_LINES:
+        spacing = median(later - earlier for earlier, later in pairwise(times))
+    return [
+        _compare(
+            "lines within the run",
+            0,
+            outside,
+            "lines",
+            reason=NO_LINE if record.end is not None else "record.json has no end",
+            cause="the log is of another time, or its time zone is not the record's",
+        ),
+        _compare(
+            "spacing of lines is the log interval",
+            record.log_interval_s,
+            spacing,
+            "s",
+            tolerance=STAMP_S,
+            reason=f"{len(times)} SpecDecoding lines; the median of their distances needs at least {FEWEST_LINES}",
+            cause="the server's log interval is not the record's, or most intervals had no draft",
+        ),
     ]
 
 
@@ -170,13 +231,14 @@ def _compare(
     *,
     tolerance: float = 0.0,
     reason: str = "",
+    cause: str = "",
 ) -> Check:
-    """`reason` explains a null and is dropped if both numbers are there."""
+    """`reason` explains a null; `cause` is what a difference would come from. Each is left out where it does not apply."""
     if expected is None or found is None:
         return Check(check, _float(expected), _float(found), None, unit, tolerance, "unknown", reason)
     residual = found - expected
     status: Literal["ok", "failed"] = "ok" if abs(residual) <= tolerance else "failed"
-    text = "" if status == "ok" else f"found {found:.15g}, expected {expected:.15g} {unit}"
+    text = "" if status == "ok" else f"found {found:.15g}, expected {expected:.15g} {unit}" + (f": {cause}" if cause else "")
     return Check(check, float(expected), float(found), float(residual), unit, tolerance, status, text)
 
 

@@ -9,9 +9,10 @@ from types import FrameType
 
 import aiohttp
 
-from draftmeter.measure.client import ClientError
+from draftmeter.measure.client import ClientError, open_session
 from draftmeter.measure.execute import execute_run
 from draftmeter.measure.progress import say
+from draftmeter.measure.prompts import check_prompts
 from draftmeter.measure.scrape import QuietTimeout
 from draftmeter.measure.server import RunningServer, ServerError, running_server
 from draftmeter.plan import BootPlan, RunPlan
@@ -27,19 +28,21 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
     of earlier attempts stay as they are. Raises :class:`ServerError`, :class:`ClientError` or :class:`QuietTimeout`.
     """
     folder = boot_json.parent
-    finished = finished_runs(plan, folder)
+    model_path, revision = model_revision(plan.model_name, model_json)
+    finished = finished_runs(plan, folder, revision)
     missing = [run for run in plan.runs if run.run not in finished]
     name = f"{plan.server_name}/{plan.boot}"
     if missing:
         attempt = _next_attempt(folder)
         say(f"{name}: attempt {attempt}, {len(missing)} of {len(plan.runs)} runs to execute: {', '.join(r.run for r in missing)}")
-        model_path, revision = model_revision(plan.model_name, model_json)
+        for run in missing:
+            check_prompts(run)
         attempt_folder = folder / f"attempt-{attempt}"
         attempt_folder.mkdir(parents=True)
         log = logs / f"{plan.server_name}-{plan.boot}-attempt-{attempt}.server.log"
         with _sigterm_as_exit(), running_server(plan, model_path, log) as server:
             asyncio.run(_execute_runs(plan, missing, server, revision, attempt_folder))
-        finished = finished_runs(plan, folder)
+        finished = finished_runs(plan, folder, revision)
     else:
         say(f"{name}: every run has a complete record; no server is started")
     write_json(
@@ -54,13 +57,15 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
     )
 
 
-def finished_runs(plan: BootPlan, folder: Path) -> dict[str, BootRun]:
-    """The complete records of `folder` that belong to this plan, by run: the first attempt that has one."""
+def finished_runs(plan: BootPlan, folder: Path, revision: Revision) -> dict[str, BootRun]:
+    """The complete records of `folder` that belong to this plan and model, by run: the first attempt that has one."""
     found: dict[str, BootRun] = {}
     for attempt_folder in sorted(folder.glob("attempt-*"), key=_attempt_number):
         for run in plan.runs:
             record = _complete_record(attempt_folder / run.run)
-            if record is not None and record.fingerprint == plan.fingerprint(run) and run.run not in found:
+            if record is None or run.run in found:
+                continue
+            if (record.fingerprint, record.model) == (plan.fingerprint(run), revision):
                 path = f"{attempt_folder.name}/{run.run}"
                 found[run.run] = BootRun(run=run.run, attempt=record.attempt, fingerprint=record.fingerprint, path=path)
     return found
@@ -77,10 +82,7 @@ def _complete_record(folder: Path) -> Record | None:
 
 
 async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServer, revision: Revision, folder: Path) -> None:
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=plan.server.quiet_timeout_s)
-    # A kept connection may be closed by the server in the moment in which the next request is written.
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+    async with open_session(plan.server.quiet_timeout_s) as session:
         for number, run in enumerate(runs, start=1):
             name = f"{plan.server_name}/{plan.boot}: run {number} of {len(runs)} {run.run}"
             try:

@@ -8,11 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from draftmeter.measure.prompts import Turn
 from draftmeter.record import RequestRow
 from draftmeter.strict import canonical_json
 from draftmeter.study import Sampling, Workload
+
+# A stream that breaks off, a line that is no event, and aiohttp's own complaints (not all of them are ClientErrors).
+UNREADABLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
+# The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about a megabyte.
+LINE_LIMIT_BYTES = 2**25
 
 
 class ClientError(RuntimeError):
@@ -74,6 +80,14 @@ class Client:
         if arguments:
             body["chat_template_kwargs"] = arguments
         return body
+
+
+def open_session(silence_s: float) -> aiohttp.ClientSession:
+    """A session for any number of streams; a stream that stays silent for `silence_s` is given up."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=silence_s)
+    # A kept connection may be closed by the server in the moment in which the next request is written.
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    return aiohttp.ClientSession(timeout=timeout, connector=connector, read_bufsize=LINE_LIMIT_BYTES)
 
 
 @dataclass

@@ -11,6 +11,8 @@ changed. It must stay importable without the rest of draftmeter's dependencies, 
 import logging
 from typing import Any
 
+logger = logging.getLogger("vllm.draftmeter")
+
 NAME = "cpu_sampling_expand"
 ACTIVE_LINE = f"draftmeter: correction {NAME} is active"
 
@@ -21,15 +23,25 @@ def register() -> None:
 
     if not current_platform.is_cpu():
         return
-    from vllm.utils import cpu_triton_utils  # noqa: PLC0415
+    try:
+        from vllm.utils import cpu_triton_utils  # noqa: PLC0415
+    except ImportError:
+        return
 
     function = getattr(cpu_triton_utils, "_expand_kernel_impl", None)
+    if function is None:
+        return
     # vLLM loads plugins before its compiled operators, and in a server's front end it loads no operators at all.
     current_platform.import_kernels()
-    if function is None or returns_what_it_should(function):
+    try:
+        if returns_what_it_should(function):
+            return
+    except (AttributeError, TypeError) as error:
+        # An engine that is built otherwise: a plugin must not end it.
+        logger.warning("draftmeter: correction %s not tested, nothing changed: %s", NAME, error)
         return
     cpu_triton_utils._expand_kernel_impl = expand
-    logging.getLogger("vllm.draftmeter").info("%s: temperature, top_p and top_k reach the draft tokens", ACTIVE_LINE)
+    logger.info("%s: temperature, top_p and top_k reach the draft tokens", ACTIVE_LINE)
 
 
 def returns_what_it_should(function: Any) -> bool:

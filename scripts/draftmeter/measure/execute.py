@@ -9,13 +9,14 @@ import aiohttp
 from draftmeter import provenance
 from draftmeter.collect.loglines import is_statistics_line
 from draftmeter.collect.startup import read_startup
-from draftmeter.measure.client import Client
+from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
 from draftmeter.measure.scrape import scrape, wait_until_quiet
-from draftmeter.measure.server import RunningServer, redacted, redacted_environment
+from draftmeter.measure.server import RunningServer
 from draftmeter.measure.traffic import send_run
 from draftmeter.plan import BootPlan, RunPlan
 from draftmeter.record import Record, RequestRow, Revision
+from draftmeter.redaction import redacted, redacted_environment
 from draftmeter.strict import write_atomically, write_json
 
 LOG_ZONE = "+00:00"
@@ -43,6 +44,7 @@ async def execute_run(
     log_start = server.log.stat().st_size
     client = Client(session, server.url, plan.model_name, run.workload)
     rows, prompts_sha256 = await send_run(client, run, Progress(name))
+    _refuse_failures(run, rows)
     await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s=plan.server.log_interval_s + LINE_DELAY_S)
     write_atomically(partial / "metrics-after.prom", await scrape(session, server.url))
     write_atomically(partial / "server.log", _statistics_lines(server.log, log_start))
@@ -50,6 +52,13 @@ async def execute_run(
     write_json(partial / "record.json", _closed(record, rows, prompts_sha256))
     partial.rename(folder / run.run)
     say(f"{name}: done, {len(rows)} requests")
+
+
+def _refuse_failures(run: RunPlan, rows: list[RequestRow]) -> None:
+    """A fixed set of requests is measured whole or not at all; session traffic keeps its failures in its rows."""
+    failed = [row for row in rows if row.error is not None]
+    if failed and run.requests is not None:
+        raise ClientError(f"{len(failed)} of {len(rows)} requests failed; the first, {failed[0].request_id}: {failed[0].error}")
 
 
 def _open_record(plan: BootPlan, run: RunPlan, server: RunningServer, revision: Revision, attempt: int) -> Record:

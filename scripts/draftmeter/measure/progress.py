@@ -1,5 +1,6 @@
 """Progress of a measuring job as plain lines on standard error: which boot, which run, how many requests, time left."""
 
+import logging
 import sys
 import time
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ EVERY_S = 5.0
 
 def say(text: str) -> None:
     """One line for whoever watches the run."""
+    logging.info("%s", text)
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 

@@ -63,6 +63,14 @@ def fixed_turns(plan: RunPlan) -> list[Turn]:
     return turns
 
 
+def check_prompts(plan: RunPlan) -> None:
+    """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is already up."""
+    if plan.workload.sessions is not None:
+        sessions(plan)
+    else:
+        fixed_turns(plan)
+
+
 def prompt_texts(prompts: PromptSet, count: int) -> list[tuple[str, str | None]]:
     """The first `count` prompts of a set with their category (null: the workload decides)."""
     if isinstance(prompts, PromptFile):

@@ -1,6 +1,7 @@
 """Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole group whatever happens."""
 
 import ctypes
+import http.client
 import os
 import re
 import signal
@@ -8,10 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +24,6 @@ from draftmeter.strict import canonical_json
 HOST = "127.0.0.1"
 STOP_WAIT_S = 20.0
 TAIL_LINES = 15
-# Arguments that decide what is measured; a config cannot override them.
-OWN_ARGUMENTS = ("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name")
-# An argument or variable whose name ends in one of these words holds a secret: --api-key, HF_TOKEN.
-SECRET_WORDS = ("key", "token", "secret", "password")
 
 
 _NAMED_ERROR = re.compile(r"\b[A-Za-z.]*(?:Error|Exception): .{1,300}")
@@ -59,9 +55,6 @@ class RunningServer:
 def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
     """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this interpreter and its prefix."""
     server = plan.server
-    taken = sorted(set(server.arguments) & set(OWN_ARGUMENTS))
-    if taken:
-        raise ServerError(f"servers.{plan.server_name}.arguments: {taken} are set by draftmeter itself; remove them")
     command = [_expand(part) for part in server.command]
     command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
     command += [
@@ -92,9 +85,15 @@ def server_environment(plan: BootPlan) -> dict[str, str]:
     if not plan.server.corrections:
         environment["VLLM_PLUGINS"] = ""
     preload = environment.get("LD_PRELOAD", "")
-    if preload and not Path(preload).exists():
-        raise ServerError(f"servers.{plan.server_name}.environment.LD_PRELOAD: {preload} does not exist")
+    for library in filter(None, preload.split(":")):
+        if not Path(library).exists():
+            raise ServerError(f"servers.{plan.server_name}.environment.LD_PRELOAD: {library} does not exist")
     return environment
+
+
+def _inherited() -> dict[str, str]:
+    """The caller's environment without vLLM's own variables: what decides a measurement stands in the config."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
 
 
 @contextmanager
@@ -118,7 +117,7 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env={**_inherited(), **environment},
                 start_new_session=True,
                 preexec_fn=_end_with_parent,  # noqa: PLW1509  no threads run yet
             )
@@ -135,29 +134,6 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
         say(f"{name}: server stopped")
 
 
-def redacted(command: list[str]) -> list[str]:
-    """The command line without the values of arguments whose name says that they are secret."""
-    shown: list[str] = []
-    for part in command:
-        before = shown[-1] if shown else ""
-        if part.startswith("--") and "=" in part and _is_secret(part.partition("=")[0]):
-            shown.append(f"{part.partition('=')[0]}=<redacted>")
-        elif before.startswith("--") and _is_secret(before) and not part.startswith("--"):
-            shown.append("<redacted>")
-        else:
-            shown.append(part)
-    return shown
-
-
-def redacted_environment(environment: dict[str, str]) -> dict[str, str]:
-    """The environment without the values of variables whose name says that they are secret."""
-    return {name: "<redacted>" if _is_secret(name) else value for name, value in sorted(environment.items())}
-
-
-def _is_secret(name: str) -> bool:
-    return name.lower().replace("_", "-").split("-")[-1] in SECRET_WORDS
-
-
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
     """For an error message: the first errors that a server's log names, and its last lines."""
     text = log.read_text(errors="replace").splitlines() if log.exists() else []
@@ -169,6 +145,8 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
 def _port(plan: BootPlan) -> int:
     wanted = plan.server.port or 0
     with socket.socket() as probe:
+        # As the server itself does: a port is not taken because connections of an earlier boot still linger on it.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, wanted))
         except OSError as error:
@@ -182,15 +160,17 @@ def _port(plan: BootPlan) -> int:
 def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     said = time.monotonic()
+    # A proxy of the site knows nothing of this machine's loopback interface.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while time.monotonic() < deadline:
         code = process.poll()
         if code is not None:
             raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:
+            with direct.open(f"{url}/health", timeout=2) as answer:
                 if answer.status == 200:
                     return
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException):
             pass
         if time.monotonic() - said > 10:
             said = time.monotonic()
@@ -204,7 +184,11 @@ def _ending(code: int) -> str:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left the group."""
+    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left the group.
+
+    A second Ctrl-C or SIGTERM must not cut this short: it would leave the server behind.
+    """
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         family = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -215,9 +199,11 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
     _signal_group(process.pid, signal.SIGKILL)
     for child in family:
-        if child.is_running():
+        with suppress(psutil.NoSuchProcess):
             child.kill()
     process.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

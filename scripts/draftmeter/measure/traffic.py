@@ -64,10 +64,11 @@ async def _send_sessions(client: Client, plan: RunPlan, schedule: list[Session],
             await asyncio.sleep(turn.think_time_s)
             await asyncio.sleep(_pause_left(settings, time.time() - start))
             messages.append({"role": "user", "content": turn.text})
-            too_long = sum(len(message["content"]) for message in messages) > settings.max_prompt_characters
-            if too_long or time.time() >= end:
+            if sum(len(message["content"]) for message in messages) > settings.max_prompt_characters:
                 return
             async with limit:
+                if time.time() >= end:
+                    return
                 row, text = await client.send(turn, messages, due=due + turn.think_time_s)
             rows.append(row)
             progress.done()

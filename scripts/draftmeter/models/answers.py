@@ -41,18 +41,20 @@ def settings(study: Study) -> list[Setting]:
 
 def _answer(model: KnownAnswerModel, setting: Setting, draft_tokens: int) -> dict[str, Any]:
     expected = expect(build_chain(model, setting.category), setting, draft_tokens)
-    through = [accepted / expected.drafts for accepted in expected.accepted]
+    drafts = expected.drafts
+    through = [accepted / drafts if drafts else None for accepted in expected.accepted]
     return {
         "category": setting.category,
         "temperature": setting.temperature,
         "top_p": setting.top_p,
         "top_k": setting.top_k,
         "max_tokens": setting.max_tokens,
-        "drafts": expected.drafts,
-        "accepted": list(expected.accepted),
+        "drafts": drafts,
+        "accepted": expected.accepted,
         "emitted_tokens": expected.emitted_tokens,
         "accepted_past_cut": expected.accepted_past_cut,
+        # Of (drafts, accepted through 1..K, tokens emitted after the first) of one request.
+        "covariance": expected.covariance.tolist(),
         "share_through": through,
-        "chance": [now / before for now, before in zip(through, [1.0, *through[:-1]], strict=True)],
-        "tokens_per_step": 1 + sum(through),
+        "tokens_per_step": 1 + sum(expected.accepted) / drafts if drafts else None,
     }

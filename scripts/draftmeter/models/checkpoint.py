@@ -6,7 +6,6 @@ rows hold temperature * log P / sqrt(hidden size): the logits are the chain's lo
 input projection passes the token embedding alone, so that it drafts the most probable next token of the same chain.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +188,3 @@ def _byte_characters() -> list[str]:
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     spare = iter(range(BYTES, 2 * BYTES))
     return [chr(byte) if byte in printable else chr(next(spare)) for byte in range(BYTES)]
-
-
-def tokenizer_json(model: KnownAnswerModel) -> str:
-    """The tokenizer as text, for tests."""
-    return json.dumps(_tokenizer(_log_probabilities(model)[1]))

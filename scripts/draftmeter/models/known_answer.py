@@ -4,7 +4,7 @@ Every token belongs to one group, groups never mix, and the next token depends o
 most probable next token, applied K times. A draft token d after t is accepted with probability Q[t, d], Q being the
 served distribution; after a rejection the token comes from the rest of the row (speculative sampling with a
 deterministic draft, Leviathan et al. 2023, arXiv:2211.17192). So the expected counts of a reply follow by propagating
-the distribution of "tokens emitted so far, last token" from the first token to the end of the reply.
+the moments of what a step counts along "tokens emitted so far, last token", from the end of the reply to its first token.
 """
 
 from collections.abc import Iterable
@@ -52,12 +52,30 @@ class Setting:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Expected counts of one request, all of them as the server counts (drafts past the end of the reply included)."""
+    """What one request counts: means and covariances of (drafts, accepted at 1..K, tokens emitted after the first).
 
-    drafts: float
-    accepted: tuple[float, ...]
-    emitted_tokens: float
+    `mean` has shape (K+2,), `covariance` (K+2, K+2). Drafts and accepted tokens are the server's: those of the last
+    step are counted whole, also past the end of the reply; `accepted_past_cut` is the expected number of the latter.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
     accepted_past_cut: float
+
+    @property
+    def drafts(self) -> float:
+        """Expected drafts."""
+        return float(self.mean[0])
+
+    @property
+    def accepted(self) -> list[float]:
+        """Expected drafts accepted through each position."""
+        return [float(value) for value in self.mean[1:-1]]
+
+    @property
+    def emitted_tokens(self) -> float:
+        """Expected length of the reply."""
+        return 1 + float(self.mean[-1])
 
 
 @dataclass(frozen=True)
@@ -108,34 +126,40 @@ def build_chain(model: KnownAnswerModel, name: str) -> Chain:
 
 
 def expect(chain: Chain, setting: Setting, draft_tokens: int) -> Expectation:
-    """Expected counts of one request of `setting` with `draft_tokens` tokens per draft (K)."""
+    """Moments of what one request of `setting` counts, with `draft_tokens` tokens per draft (K).
+
+    First and second moments of a reward that adds up along the chain, by backward recursion over the tokens emitted so
+    far: with r the counts of one step and V what follows it, E[r + V] and E[(r + V)(r + V)^T].
+    """
     served = served_distribution(chain.matrix, chain.temperature, setting)
     first = served_distribution(chain.start[None, :], chain.temperature, setting)[0]
-    size = len(first)
-    # occupancy[n, t]: expected number of drafts made after n emitted tokens of which the last is t.
-    occupancy = np.zeros((setting.max_tokens + draft_tokens + 2, size))
-    occupancy[1] = first
-    occupancy[1, END] = 0.0
+    size, width = len(first), draft_tokens + 2
     outcomes = list(_outcomes(served, chain.draft, draft_tokens))
-    drafts = past_cut = 0.0
-    accepted = np.zeros(draft_tokens)
-    emitted = 1.0
-    for count in range(1, setting.max_tokens):
-        here = occupancy[count]
-        drafts += here.sum()
+    mean = np.zeros((setting.max_tokens + 1, size, width))
+    second = np.zeros((setting.max_tokens + 1, size, width, width))
+    past_cut = np.zeros((setting.max_tokens + 1, size))
+    for count in range(setting.max_tokens - 1, 0, -1):
         room = setting.max_tokens - count
         for outcome in outcomes:
-            weight = here[:, None] * outcome.probability
             j = outcome.accepted
-            mass = weight.sum()
-            accepted[:j] += mass
             kept = np.minimum(outcome.until_end, room)
-            emitted += float((weight * kept).sum())
-            past_cut += float((weight * np.maximum(j - kept, 0)).sum())
-            goes_on = (outcome.until_end > j) & (np.arange(size) != END)[None, :]
-            if j + 1 < room:
-                occupancy[count + j + 1] += np.where(goes_on, weight, 0.0).sum(axis=0)
-    return Expectation(float(drafts), tuple(float(x) for x in accepted), float(emitted), float(past_cut))
+            # Shape (S, S, K+2): the step's own counts, from its last token before to its last token after.
+            reward = np.zeros((size, size, width))
+            reward[..., : j + 1] = 1.0
+            reward[..., -1] = kept
+            goes_on = np.where((outcome.until_end > j) & (np.arange(size) != END), 1.0, 0.0) * (j + 1 < room)
+            after = min(count + j + 1, setting.max_tokens)
+            later = goes_on[..., None] * mean[after]
+            weight = outcome.probability
+            mean[count] += np.einsum("st,stw->sw", weight, reward + later)
+            cross = np.einsum("st,stw,stv->swv", weight, reward, later)
+            second[count] += np.einsum("st,stw,stv->swv", weight, reward, reward) + cross + cross.transpose(0, 2, 1)
+            second[count] += np.einsum("st,twv->swv", weight * goes_on, second[after])
+            past_cut[count] += (weight * (np.maximum(j - kept, 0) + goes_on * past_cut[after])).sum(axis=1)
+    start = np.where(np.arange(size) == END, 0.0, first)
+    expected = start @ mean[1]
+    covariance = np.einsum("s,swv->wv", start, second[1]) - np.outer(expected, expected)
+    return Expectation(mean=expected, covariance=covariance, accepted_past_cut=float(start @ past_cut[1]))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class StudyFacts(Strict):
     kind: Literal["known_answer", "served_model"]
     seed: int
     scale: float
+    z_limit: float
+    """Standard errors by which a measured figure may differ from the exact one."""
     authors: list[str]
 
 
@@ -56,7 +58,8 @@ class SetupRow(Strict):
     attention_backend: str | None
     log_interval_s: float
     corrections: list[str]
-    boots: int
+    starts: int
+    attempts: list[str]
 
 
 class Table1Row(Strict):

@@ -8,7 +8,6 @@ import numpy as np
 from arch.bootstrap import StationaryBootstrap, optimal_block_length
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats  # type: ignore[import-untyped]
-from scipy.special import ndtri_exp  # type: ignore[import-untyped]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -102,23 +101,13 @@ def standard_error(residuals: ArrayLike, total: float) -> float:
     return float(np.sqrt(len(e) / (len(e) - 1) * np.sum(e**2)) / total)
 
 
-def normal_deviate(t: float, degrees: int) -> float:
-    """The normal deviate that is as improbable as `t` under Student's t with so many degrees of freedom.
-
-    A standard error from few clusters is itself uncertain: 4.2 of those with 35 degrees are as rare as 3.8 true ones.
-    Where the probability is too small to be represented, `t` itself is returned.
-    """
-    log_tail = stats.t.logsf(abs(t), degrees)
-    deviate = -ndtri_exp(log_tail) if np.isfinite(log_tail) else abs(t)
-    return float(np.copysign(deviate, t))
-
-
 def block_intervals(
     series: Sequence[ArrayLike],
     statistics: Callable[[IntArray], FloatArray],
     confidence: float,
     resamples: int,
     seed: int,
+    least_length: int = 1,
 ) -> BlockIntervals:
     """Statistic +- t * bootstrap standard error, t with (effective blocks - 1) degrees of freedom.
 
@@ -129,10 +118,9 @@ def block_intervals(
 
     `series` holds one array per continuous series, shape (n_s,) or (n_s, c): the values whose memory in time decides
     the block length, c of them an element. Blocks never join two series. `statistics` gets positions into the
-    concatenated series, shape (n,), and returns the m statistics of these elements. The block length is the longest
-    that the automatic choice of Politis and White (2004, doi:10.1081/ETC-120028836) gives for any column of any series.
-    Fewer than 20 effective blocks, n / block length, give no interval: "too short" is an answer, a narrow interval
-    is not.
+    concatenated series, shape (n,), and returns the m statistics of these elements. The block length is that of
+    :func:`automatic_block_length`, and `least_length` at least. Fewer than 20 effective blocks, n / block length, give no
+    interval: "too short" is an answer, a narrow interval is not.
     """
     arrays = [np.asarray(part, dtype=np.float64) for part in series]
     values = [part.reshape(len(part), -1) for part in arrays if len(part)]
@@ -141,9 +129,10 @@ def block_intervals(
     n = sum(map(len, values))
     estimates = statistics(np.arange(n, dtype=np.int64))
     count = len(estimates)
-    length = _block_length(values)
+    length = automatic_block_length(values)
     if length is None:
         return _no_intervals(count, f"too short: {n} intervals, at least {FEWEST_BLOCKS} in one series are needed")
+    length = max(length, least_length)
     blocks = n / length
     if blocks < FEWEST_BLOCKS:
         reason = (
@@ -177,8 +166,14 @@ def _resampled_positions(values: list[FloatArray], length: int, resamples: int, 
     return [np.concatenate(draw) for draw in zip(*parts, strict=True)]
 
 
-def _block_length(values: list[FloatArray]) -> int | None:
-    long_enough = [part for part in values if len(part) >= FEWEST_BLOCKS]
+def automatic_block_length(series: Sequence[ArrayLike]) -> int | None:
+    """The longest block that the automatic choice of Politis and White gives for any column of any series, in elements.
+
+    Politis and White 2004, doi:10.1081/ETC-120028836, for the stationary bootstrap. `series` is that of
+    :func:`block_intervals`. None where no series has 20 elements; 1 where nothing varies.
+    """
+    arrays = [np.asarray(part, dtype=np.float64) for part in series]
+    long_enough = [part.reshape(len(part), -1) for part in arrays if len(part) >= FEWEST_BLOCKS]
     if not long_enough:
         return None
     lengths = [1.0]

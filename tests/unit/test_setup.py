@@ -1,0 +1,31 @@
+"""How often a server started, and which attempts its records are of."""
+
+from made_up_records import record
+
+from draftmeter.analyse.setup import setup_rows
+
+
+def test_a_boot_finished_in_two_attempts_is_two_starts() -> None:
+    records = [
+        record("pair", boot="boot-1", attempt=1),
+        record("traffic", boot="boot-1", attempt=3),
+        record("evaluation", boot="boot-1", attempt=3),
+        record("pair", boot="boot-2", attempt=1, replicate=2),
+        record("pair", boot="boot-10", attempt=2, replicate=10),
+    ]
+    (row,) = setup_rows(reversed(records))
+    assert row.starts == 4
+    assert row.attempts == ["boot-1 (attempts 1 and 3)", "boot-10 (attempt 2)"]
+
+
+def test_boots_that_finished_at_once_name_no_attempt() -> None:
+    (row,) = setup_rows([record("pair"), record("traffic"), record("pair", boot="boot-2", replicate=2)])
+    assert (row.starts, row.attempts) == (2, [])
+
+
+def test_starts_of_another_server_are_its_own() -> None:
+    rows = setup_rows([record("pair", server="production"), record("pair", server="controlled", attempt=2)])
+    assert [(row.server, row.starts, row.attempts) for row in rows] == [
+        ("controlled", 1, ["boot-1 (attempt 2)"]),
+        ("production", 1, []),
+    ]
