@@ -79,6 +79,10 @@ def known_answer_model_name(study: Study) -> str | None:
     return next(iter(study.served_known_answer_models()), None)
 
 
+def _scaled(requests: int, scale: float) -> int:
+    return max(min(requests, FEWEST_REQUESTS), math.ceil(requests * scale))
+
+
 def derive_seed(*parts: str | int) -> int:
     """A seed below 2**31 from names and numbers: the same parts give the same seed on every machine."""
     digest = hashlib.sha256(canonical_json(list(parts)).encode()).digest()
@@ -96,6 +100,6 @@ def _plan_run(study: Study, server_name: str, boot: str, name: str) -> RunPlan:
         prompts=study.prompts[workload.prompts],
         seed=derive_seed(study.study.seed, server_name, boot, name),
         streams=run.streams,
-        requests=None if run.requests is None else max(FEWEST_REQUESTS, math.ceil(run.requests * scale)),
+        requests=None if run.requests is None else _scaled(run.requests, scale),
         duration_s=None if run.duration_s is None else run.duration_s * scale,
     )

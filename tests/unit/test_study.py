@@ -213,7 +213,7 @@ def test_scale_scales_every_size_down_to_a_floor() -> None:
     sizes = {run.run: run.requests for run in plan.runs}
     assert sizes["synthetic-64"] == 26
     assert sizes["reasoning-1"] == FEWEST_REQUESTS
-    assert plan_boot(parse_study(changed("study/scale", 0.1)), "production", "boot-1").runs[2].duration_s == pytest.approx(22.0)
+    assert plan_boot(parse_study(changed("study/scale", 0.1)), "production", "boot-1").runs[2].duration_s == pytest.approx(25.0)
 
 
 def test_the_pair_sends_the_same_prompts() -> None:
