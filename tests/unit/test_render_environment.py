@@ -8,6 +8,7 @@ from pathlib import Path
 import pypandoc
 import pytest
 
+from draftmeter.facts import Fact
 from draftmeter.render.environment import (
     escape_latex,
     escape_markdown,
@@ -16,7 +17,7 @@ from draftmeter.render.environment import (
     plain_line,
     render_template,
 )
-from draftmeter.render.facts import Fact, RenderError
+from draftmeter.render.facts import RenderError
 from draftmeter.render.note import MARKDOWN
 from draftmeter.render.numbers import cell, decimal, geometric_formula, interval, number, plain, with_interval
 

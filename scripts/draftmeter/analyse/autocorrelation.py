@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from draftmeter.analyse.facts import AnalysisError, Fact, rounded
+from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.lines import Intervals, block_method, described, memory
+from draftmeter.facts import Fact
 from draftmeter.plan import derive_seed
 from draftmeter.stats.intervals import autocorrelation, lagged_pairs, pearson
 from draftmeter.stats.uncertainty import automatic_block_length, block_intervals

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from pydantic import ConfigDict, ValidationError
 
 from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.tables import Tables, by_position, numbers
+from draftmeter.facts import CalibrationRow
 from draftmeter.strict import Strict
 from draftmeter.study import Study, Workload
 
@@ -48,23 +49,6 @@ class Setting(Strict):
     def mean(self) -> list[float]:
         """In the order of `covariance`."""
         return [self.drafts, *self.accepted, self.emitted_tokens - 1]
-
-
-class CalibrationRow(Strict):
-    """One comparison; where it could not be made, `status` is unknown and `reason` says why."""
-
-    server: str
-    run: str
-    subject: str
-    quantity: str
-    drafts: int | None
-    requests: int
-    exact: float | None
-    measured: float | None
-    standard_error: float | None
-    z: float | None
-    status: Literal["ok", "failed", "unknown"]
-    reason: str
 
 
 @dataclass(frozen=True)

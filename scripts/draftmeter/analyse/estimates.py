@@ -6,14 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from draftmeter.analyse.calibration import CalibrationRow, KnownAnswer, calibrate
-from draftmeter.analyse.facts import AnalysisError, Fact, rounded
+from draftmeter.analyse.calibration import KnownAnswer, calibrate
+from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.fifths import fifth_rows
 from draftmeter.analyse.lines import interval_rows, production_lines
 from draftmeter.analyse.production import production_facts, production_fifths
 from draftmeter.analyse.setup import setup_rows
 from draftmeter.analyse.table1 import workload_facts
 from draftmeter.analyse.tables import Tables, numbers
+from draftmeter.facts import CalibrationRow, Fact
 from draftmeter.record import Record
 from draftmeter.study import Study
 

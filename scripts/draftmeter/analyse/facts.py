@@ -1,8 +1,8 @@
-"""One fact: a figure with how sure it is and how it was made. facts.json is a collection of them."""
+"""Making facts: counts, rounding, and what no analysis can use."""
 
 import math
 
-from draftmeter.strict import Strict
+from draftmeter.facts import Fact
 
 # Sums of floats may differ in their last digits between processors; a published file must not.
 SIGNIFICANT_DIGITS = 12
@@ -10,20 +10,6 @@ SIGNIFICANT_DIGITS = 12
 
 class AnalysisError(ValueError):
     """Input that cannot be analysed: which table or key, what was found, what would be right."""
-
-
-class Fact(Strict):
-    """A figure; where the value or its interval is null, `unknown` says why. Counts and extremes have no interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    method: str
-    n: int
-    n_unit: str
-    unit: str
-    definition: str
-    unknown: str | None
 
 
 def count_fact(value: float | None, definition: str, method: str, n: int, n_unit: str, unknown: str | None = None) -> Fact:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.analyse.facts import Fact, rounded, within_unit
+from draftmeter.analyse.facts import rounded, within_unit
 from draftmeter.analyse.lines import Intervals, block_method, described, memory
+from draftmeter.facts import Fact
 from draftmeter.plan import derive_seed
 from draftmeter.stats.intervals import equal_chances, groups_by_acceptance
 from draftmeter.stats.uncertainty import block_intervals

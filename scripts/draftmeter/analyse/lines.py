@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.analyse.facts import AnalysisError, Fact, rounded
+from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.tables import Tables, by_position, numbers, run_labels
+from draftmeter.facts import Fact
 from draftmeter.stats.intervals import qualifying
 from draftmeter.stats.uncertainty import BlockIntervals
 

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.analyse.autocorrelation import autocorrelation_facts
-from draftmeter.analyse.facts import Fact, count_fact, rounded, within_unit
+from draftmeter.analyse.facts import count_fact, rounded, within_unit
 from draftmeter.analyse.fifths import Fifth, fifth_facts
 from draftmeter.analyse.lines import SUBJECT, Intervals, block_method, described, memory
 from draftmeter.analyse.tables import Tables, numbers
+from draftmeter.facts import Fact
 from draftmeter.plan import derive_seed
 from draftmeter.stats.intervals import hours_covered, sampling_sd, spread, variance_ratio
 from draftmeter.stats.uncertainty import block_intervals

@@ -5,30 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from draftmeter.analyse.facts import AnalysisError
+from draftmeter.facts import SetupRow
 from draftmeter.record import Record, RecordError, read_boot, read_record
-from draftmeter.strict import Strict
-
-
-class SetupRow(Strict):
-    """One server. A property that differs between its records holds every value found, separated by semicolons."""
-
-    server: str
-    model: str
-    model_revision: str
-    precision: str
-    method: str
-    k: int
-    engine_version: str
-    attention_backend: str | None
-    log_interval_s: float
-    corrections: list[str]
-    starts: int
-    """Starts of the server that left a record: a boot that was interrupted is finished by another start."""
-    attempts: list[str]
-    """Boots that took more than one attempt, each with the attempts whose records are used."""
-    hardware: str
-    driver: str | None
-    git_commit: str | None
 
 
 def read_records(boots: Iterable[Path]) -> list[Record]:

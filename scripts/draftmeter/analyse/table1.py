@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.analyse.facts import AnalysisError, Fact, count_fact, rounded, within_unit
+from draftmeter.analyse.facts import AnalysisError, count_fact, rounded, within_unit
 from draftmeter.analyse.tables import Tables, by_position, numbers, position_columns, run_labels
+from draftmeter.facts import Fact
 from draftmeter.stats.acceptance import (
     CountsError,
     Ratio,

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from draftmeter.analyse.calibration import COLUMNS, CalibrationRow
+from draftmeter.analyse.calibration import COLUMNS
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import read_checks, run_labels
+from draftmeter.facts import CalibrationRow
 
 
 class CheckFailed(ValueError):

@@ -4,10 +4,10 @@ import difflib
 import json
 import re
 from pathlib import Path
-from typing import Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from draftmeter.facts import CalibrationRow, CheckSummary, Fact, SetupRow, StudyFacts, Table1Row
 from draftmeter.strict import Strict
 
 PRODUCTION_INTERVALS = "production_intervals"
@@ -15,88 +15,6 @@ PRODUCTION_INTERVALS = "production_intervals"
 
 class RenderError(ValueError):
     """Something that cannot be rendered: which file or fact, what was found, what would be right."""
-
-
-class Fact(Strict):
-    """One figure with how sure it is and how it was made. A null value says why in `unknown`."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    method: str
-    n: int
-    n_unit: str
-    unit: str
-    definition: str
-    unknown: str | None
-
-
-class StudyFacts(Strict):
-    """Which study the facts are of."""
-
-    name: str
-    title: str
-    kind: Literal["known_answer", "served_model"]
-    seed: int
-    scale: float
-    z_limit: float
-    """Standard errors by which a measured figure may differ from the exact one."""
-    authors: list[str]
-
-
-class SetupRow(Strict):
-    """One server as its records describe it; keys beyond these are shown as they are."""
-
-    model_config = ConfigDict(extra="allow")
-
-    server: str
-    model: str
-    precision: str
-    method: str
-    k: int
-    engine_version: str
-    attention_backend: str | None
-    log_interval_s: float
-    corrections: list[str]
-    starts: int
-    attempts: list[str]
-
-
-class Table1Row(Strict):
-    """One row of Table 1; its figures are the facts of the subject `workload`."""
-
-    model_config = ConfigDict(extra="allow")
-
-    workload: str
-    label: str
-    role: Literal["production", "controlled"]
-
-
-class CalibrationRow(Strict):
-    """One comparison of an exact figure with the measured one."""
-
-    server: str
-    run: str
-    subject: str
-    quantity: str
-    drafts: int | None
-    requests: int | None
-    exact: float | None
-    measured: float | None
-    standard_error: float | None
-    z: float | None
-    status: Literal["ok", "failed", "unknown"]
-    reason: str
-
-
-class CheckSummary(Strict):
-    """How often one cross-check held over all records, and the largest residual without its sign."""
-
-    ok: int
-    failed: int
-    unknown: int
-    max_abs_residual: float | None
-    unit: str
 
 
 class Facts(Strict):

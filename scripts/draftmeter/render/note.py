@@ -11,8 +11,9 @@ import pypandoc  # type: ignore[import-untyped]
 import typst
 from markupsafe import Markup
 
+from draftmeter.facts import CalibrationRow, Fact, SetupRow, Table1Row
 from draftmeter.render.environment import escape_markdown, markdown_environment, render_template
-from draftmeter.render.facts import PRODUCTION_INTERVALS, CalibrationRow, Fact, Facts, RenderError, SetupRow, Table1Row
+from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts, RenderError
 from draftmeter.render.numbers import plain
 
 # vLLM's own default of VLLM_LOG_STATS_INTERVAL; the note says so when a study asked for more lines.

@@ -5,7 +5,8 @@ All functions return plain text with a typographic minus; escaping for Markdown 
 
 import math
 
-from draftmeter.render.facts import Fact, RenderError
+from draftmeter.facts import Fact
+from draftmeter.render.facts import RenderError
 
 MINUS = "\N{MINUS SIGN}"
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import jinja2
 
+from draftmeter.facts import Fact, Table1Row
 from draftmeter.render.environment import latex_environment, markdown_environment, render_template
-from draftmeter.render.facts import Fact, Facts, RenderError, Table1Row
+from draftmeter.render.facts import Facts, RenderError
 
 
 @dataclass(frozen=True)
