@@ -137,7 +137,9 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
     """For an error message: the first errors that a server's log names, and its last lines."""
     text = log.read_text(errors="replace").splitlines() if log.exists() else []
-    named = list(dict.fromkeys(match.group() for line in text if (match := _NAMED_ERROR.search(line))))[:3]
+    named = list(
+        dict.fromkeys(match.group() for line in text if " WARNING " not in line and (match := _NAMED_ERROR.search(line)))
+    )[:3]
     errors = "".join(f"  ! {error}\n" for error in named)
     return f"{log} says:\n{errors}" + "\n".join(f"  | {line}" for line in text[-lines:])
 

@@ -28,8 +28,10 @@ LOG_ZERO = -80.0
 RMS_NORM_EPS = 1e-12
 
 END_TEXT, PAD_TEXT = "<|end|>", "<|pad|>"
+# Without a group (as in the server's own warm-up) a prompt ends in a byte, and its reply ends at once.
 CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{{ '<|' + group + '|>' }}"
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if group is defined %}{{ '<|' + group + '|>' }}{% endif %}"
 )
 
 Float32 = NDArray[np.float32]
