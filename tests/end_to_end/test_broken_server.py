@@ -1,6 +1,6 @@
 """Proof that the instrument notices a server that samples wrongly: the same server without the correction must fail the check.
 
-With the correction the same runs pass: test_study.py.
+With the correction the same runs pass: test_default_study.py.
 """
 
 import json

@@ -1,7 +1,6 @@
 """One boot against a stand-in server: what it leaves, and what each kind of failure says and leaves."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from draftmeter.record import RecordError, read_boot, read_record, read_requests
 from draftmeter.redaction import redacted, redacted_environment
 from draftmeter.strict import write_json
 from draftmeter.study import PromptFile, parse_study
+from interrupts import hears_ctrl_c
 
 TESTS = Path(__file__).parents[1]
 CONFIG = TESTS.parent / "config" / "config.yaml"
@@ -199,15 +199,15 @@ def test_vllm_variables_of_the_shell_do_not_reach_the_server(folder: Path, monke
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_mid_run_leaves_no_process(folder: Path, number: signal.Signals) -> None:
-    (folder / "plan.json").write_text(plan("slow").model_dump_json())
+    (folder / "plan.json").write_text(plan("slow", quiet_timeout_s=60.0).model_dump_json())
     code = (
         "import json, sys; from pathlib import Path; from draftmeter.plan import BootPlan;"
         "from draftmeter.measure.boot import measure_boot; f = Path(sys.argv[1]);"
         "measure_boot(BootPlan.model_validate(json.loads((f / 'plan.json').read_text())),"
         " f / 'model' / 'model.json', f / 'records' / 'boot.json', f / 'logs')"
     )
-    environment = {**os.environ, "PYTHONPATH": str(TESTS.parent / "scripts")}
-    job = subprocess.Popen([sys.executable, "-c", code, str(folder)], env=environment, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", code, str(folder)]
+    job = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c)
     assert job.stderr is not None
     for line in job.stderr:
         if "pair-off: starts" in line:

@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 from study_run import ROOT, SNAKEMAKE, write_config
 
+from interrupts import hears_ctrl_c
+
 BOOT = "results/records/production/boot-1/boot.json"
 
 
@@ -18,7 +20,9 @@ def test_ctrl_c_ends_the_server_and_keeps_nothing_half(tmp_path: Path) -> None:
     write_config(tmp_path, {f"{server}/command": stand_in, f"{server}/arguments": {}, f"{server}/environment": {}})
     command = [str(SNAKEMAKE), "--snakefile", str(ROOT / "Snakefile"), "--directory", str(tmp_path)]
     command += ["--configfile", str(tmp_path / "study.yaml"), "--", BOOT]
-    study = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    study = subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hears_ctrl_c
+    )
     assert study.stderr is not None
     for line in study.stderr:
         if "pair-off: starts" in line:

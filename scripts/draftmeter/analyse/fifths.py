@@ -127,10 +127,7 @@ def _equal(
                 value=rounded(value),
                 low=rounded(low),
                 high=rounded(high),
-                method=(
-                    f"mean of {result.replications} simulations of the same intervals; Monte Carlo standard error "
-                    f"{error:.2g}, and the interval is of that error alone"
-                ),
+                method="mean over simulations of the same intervals; the interval is of the Monte Carlo error alone",
                 n=result.replications,
                 n_unit="simulations",
                 unit="fraction",

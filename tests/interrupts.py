@@ -1,0 +1,8 @@
+"""Starting a process that Ctrl-C reaches."""
+
+import signal
+
+
+def hears_ctrl_c() -> None:
+    """For `preexec_fn`: a process that was started in the background of a shell ignores Ctrl-C, and hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
