@@ -6,6 +6,8 @@ rule check_results:
         modules("analyse"),
         calibration="results/estimates/calibration.csv",
         checks="results/tables/checks.parquet",
+        # The note announces a failed check itself: it must be there to be read when this rule ends the run.
+        note=NOTE,
     output:
         checked=CHECKED,
     log:
