@@ -3,7 +3,8 @@
 It decodes nothing: each reply has the tokens that its seed says. Run as
 ``python stand_in_server.py MODE --model M --served-model-name N --host H --port P ...``, MODE being one of
 good, exits, never_healthy, stubborn (ignores SIGTERM, has a child in another session), dies_after_20 (requests),
-always_busy, refuses (answers every request with HTTP 400), slow (ten seconds a step).
+always_busy, refuses (answers every request with HTTP 400), slow (ten seconds a step),
+garbled (streams what is no JSON).
 """
 
 import argparse
@@ -54,6 +55,8 @@ class StandIn:
         if self.mode == "dies_after_20" and self.answered >= 20:
             print("RuntimeError: planted death", flush=True)
             os._exit(3)
+        if self.mode == "garbled":
+            return web.Response(text="data: {no json\n\n", content_type="text/event-stream")
         self.running += 1
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -124,6 +127,7 @@ def main() -> None:
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     arguments, _ = parser.parse_known_args()
+    print("variables:", sorted(name for name in os.environ if name.startswith("VLLM_")), flush=True)
     print("Initializing a V1 LLM engine (v0.0.0) with config: a stand-in", flush=True)
     if arguments.mode == "exits":
         print("ValueError: planted reason", flush=True)

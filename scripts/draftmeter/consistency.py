@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from draftmeter.study import Run, Server, Study, Workload
 
 # Arguments that decide what is measured; draftmeter sets them, a config cannot.
-OWN_ARGUMENTS = ("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name")
+OWN_ARGUMENTS = (
+    *("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name"),
+    *("spec-method", "spec-model", "spec-tokens", "disable-log-stats"),
+)
+OWN_VARIABLES = ("TZ", "VLLM_PLUGINS", "VLLM_LOG_STATS_INTERVAL", "VLLM_LOGGING_LEVEL")
 # The value of a template argument that a request replaces by its own category.
 CATEGORY = "{category}"
 
@@ -60,6 +64,12 @@ def _kind(study: Study) -> Iterator[str]:
             f"study.kind: found {study.study.kind!r} with known-answer models {known} on its servers; "
             "a known_answer study serves exactly one such model, another study none"
         )
+    lengths = sorted({server.speculative.num_speculative_tokens for server in study.servers.values()})
+    if known and len(lengths) > 1:
+        yield (
+            f"servers.*.speculative.num_speculative_tokens: found {lengths}; "
+            "the exact figures of a known_answer study are for one number of draft tokens"
+        )
 
 
 def _ranges(study: Study) -> Iterator[str]:
@@ -91,7 +101,11 @@ def _names_of_arguments(name: str, server: Server) -> Iterator[str]:
     own = sorted(filter(_is_own, server.arguments))
     if own:
         yield f"servers.{name}.arguments: {own} are set by draftmeter itself; remove them"
-    for part, names in (("arguments", server.arguments), ("environment", server.environment)):
+    taken = sorted(set(server.environment) & set(OWN_VARIABLES))
+    if taken:
+        yield f"servers.{name}.environment: {taken} are set by draftmeter itself; remove them"
+    in_command = [part.partition("=")[0] for part in server.command if "=" in part]
+    for part, names in (("command", in_command), ("arguments", server.arguments), ("environment", server.environment)):
         for secret in filter(is_secret, names):
             # The value stays out of the message.
             yield (
@@ -103,6 +117,8 @@ def _names_of_arguments(name: str, server: Server) -> Iterator[str]:
 def _capacity(study: Study, name: str, server: Server) -> Iterator[str]:
     """Whether what the server's runs ask for fits its limits; a queue in front of the server would be measured as load."""
     at_once = _limit(server, "max-num-seqs")
+    if at_once is not None:
+        at_once *= _limit(server, "data-parallel-size") or 1  # the limit is one of each rank
     length = _limit(server, "max-model-len")
     for run_name in server.runs:
         streams = study.runs[run_name].streams
@@ -145,7 +161,7 @@ def _categories(study: Study, name: str, workload: Workload) -> Iterator[str]:
             f"workloads.{name}.categories: found {workload.categories}; "
             f"a known-answer study needs at least one of the groups {sorted(groups)}"
         )
-    if CATEGORY not in workload.template_arguments.values():
+    if workload.template_arguments.get("group") != CATEGORY:
         yield (
             f"workloads.{name}.template_arguments: found {workload.template_arguments}; a known-answer study needs "
             f'group: "{CATEGORY}", or every request has the same group'

@@ -14,7 +14,7 @@ FEWEST_REQUESTS = 8
 
 
 # Keys of a server that change nothing of what a run measures.
-NOT_DECISIVE = {"resources", "runs", "boots", "port", "start_timeout_s", "quiet_timeout_s"}
+NOT_DECISIVE = {"precision", "resources", "runs", "boots", "port", "start_timeout_s", "quiet_timeout_s"}
 
 
 class RunPlan(Strict):
@@ -46,8 +46,10 @@ class BootPlan(Strict):
     def fingerprint(self, run: RunPlan) -> str:
         """The sha256 of everything that decides a run's outcome; a record with another one is of another study."""
         server = self.server.model_dump(mode="json", exclude=NOT_DECISIVE)
-        content = [self.study, self.study_kind, self.server_name, self.boot, self.model.model_dump(mode="json"), server]
-        sent = run.model_dump(mode="json", exclude={"workload": {"label"}})
+        # A path says where files lie; what is in them is pinned by their hash and by the record's model revision.
+        model = self.model.model_dump(mode="json", exclude={"path"})
+        content = [self.study, self.study_kind, self.server_name, self.boot, model, server]
+        sent = run.model_dump(mode="json", exclude={"workload": {"label"}, "prompts": {"path"}})
         return hashlib.sha256(canonical_json([content, sent]).encode()).hexdigest()
 
 

@@ -77,6 +77,8 @@ def model_revision(name: str, model_json: Path) -> tuple[str, Revision]:
     found = json.loads(model_json.read_text())
     path = found["path"] if Path(found["path"]).is_absolute() else str(model_json.parent / found["path"])
     revision = found["revision"]
+    if found["source"] == "folder" and folder_revision(Path(path)) != revision:
+        raise ValueError(f"{model_json}: the files in {path} have changed since; delete {model_json} to measure the new ones")
     return path, Revision(
         name=name, source=found["source"], revision=revision, tokenizer_revision=revision, draft_revision=revision
     )

@@ -14,7 +14,7 @@ def redacted(command: list[str]) -> list[str]:
     shown: list[str] = []
     for part in command:
         before = shown[-1] if shown else ""
-        if part.startswith("--") and "=" in part and is_secret(part.partition("=")[0]):
+        if "=" in part and is_secret(part.partition("=")[0]):
             shown.append(f"{part.partition('=')[0]}=<redacted>")
         elif before.startswith("--") and is_secret(before) and not part.startswith("--"):
             shown.append("<redacted>")

@@ -29,11 +29,28 @@ class StudyIdentity(Strict):
     scale: Positive
 
 
+# Chances of a group's tokens lie this far around their mean, and only one token in so many may be followed by the end.
+CHANCE_SPREAD = 0.04
+END_CONCENTRATION = 4
+# A group takes 34 tokens of a vocabulary of 512, of which 258 are bytes and special tokens.
+MOST_GROUPS = 7
+
+
 class TokenGroup(Strict):
     """A group of tokens of the known-answer model that never mixes with another."""
 
     chances: Annotated[list[Annotated[float, Field(gt=0.05, lt=0.95)]], Field(min_length=3, max_length=3)]
     end_of_text: Annotated[float, Field(gt=0, lt=0.05)]
+
+    @model_validator(mode="after")
+    def _rows_have_room(self) -> "TokenGroup":
+        room = 1 - CHANCE_SPREAD - 2 * END_CONCENTRATION * self.end_of_text
+        if max(self.chances) >= room:
+            raise ValueError(
+                f"chances: found {max(self.chances)} with end_of_text {self.end_of_text}; "
+                f"tokens near the end leave room for a chance below {room:.3f}"
+            )
+        return self
 
 
 class KnownAnswerModel(Strict):
@@ -43,7 +60,7 @@ class KnownAnswerModel(Strict):
     seed: Annotated[int, Field(ge=0)]
     temperature: Positive
     """The temperature at which the served distribution is the transition matrix itself."""
-    groups: Annotated[dict[str, TokenGroup], Field(min_length=6)]
+    groups: Annotated[dict[str, TokenGroup], Field(min_length=6, max_length=MOST_GROUPS)]
 
 
 class FolderModel(Strict):

@@ -18,11 +18,12 @@ from draftmeter.measure.boot import measure_boot
 from draftmeter.measure.client import ClientError
 from draftmeter.measure.prompts import PromptError
 from draftmeter.measure.server import ServerError
+from draftmeter.models.prepare import prepare_model
 from draftmeter.plan import BootPlan, plan_boot
 from draftmeter.record import RecordError, read_boot, read_record, read_requests
 from draftmeter.redaction import redacted, redacted_environment
 from draftmeter.strict import write_json
-from draftmeter.study import PromptFile, parse_study
+from draftmeter.study import FolderModel, PromptFile, parse_study
 from interrupts import hears_ctrl_c
 
 TESTS = Path(__file__).parents[1]
@@ -54,7 +55,7 @@ def plan(mode: str, **changes: Any) -> BootPlan:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "model" / "checkpoint").mkdir(parents=True)
-    write_json(tmp_path / "model" / "model.json", {"path": "checkpoint", "source": "folder", "revision": "r"})
+    write_json(tmp_path / "model" / "model.json", {"path": "checkpoint", "source": "known_answer", "revision": "r"})
     return tmp_path
 
 
@@ -163,8 +164,17 @@ def test_refused_requests_end_the_run_with_the_servers_own_words(folder: Path) -
 
 def test_another_model_under_the_same_name_is_measured_again(folder: Path) -> None:
     measure(plan("good", runs=["evaluation"]), folder)
-    write_json(folder / "model" / "model.json", {"path": "checkpoint", "source": "folder", "revision": "another"})
+    write_json(folder / "model" / "model.json", {"path": "checkpoint", "source": "known_answer", "revision": "another"})
     assert [run.attempt for run in read_boot(measure(plan("good", runs=["evaluation"]), folder)).runs] == [2]
+
+
+def test_a_folder_whose_files_have_changed_is_refused(folder: Path) -> None:
+    checkpoint = folder / "model" / "checkpoint"
+    (checkpoint / "config.json").write_text("{}")
+    prepare_model("mine", FolderModel(source="folder", path=str(checkpoint)), folder / "model" / "model.json")
+    (checkpoint / "config.json").write_text("{ }")
+    with pytest.raises(ValueError, match=r"have changed since; delete .*model\.json to measure the new ones"):
+        measure(plan("good"), folder)
 
 
 def test_prompts_that_cannot_be_had_are_named_before_a_server_starts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,8 +203,14 @@ def test_a_stubborn_server_and_its_runaway_child_are_ended(folder: Path, monkeyp
 
 def test_vllm_variables_of_the_shell_do_not_reach_the_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_PLUGINS", "none")
-    monkeypatch.setenv("HARMLESS", "1")
-    assert "VLLM_PLUGINS" not in server_module._inherited() and server_module._inherited()["HARMLESS"] == "1"
+    measure(plan("good", runs=["evaluation"]), folder)
+    log = next((folder / "logs").glob("*.server.log")).read_text()
+    assert "'VLLM_LOG_STATS_INTERVAL'" in log and "VLLM_PLUGINS" not in log
+
+
+def test_a_stream_that_cannot_be_read_is_a_failed_request(folder: Path) -> None:
+    with pytest.raises(ClientError, match=r"16 of 16 requests failed; .* the stream broke off: JSONDecodeError"):
+        measure(plan("garbled", runs=["evaluation"]), folder)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -231,6 +247,8 @@ def test_secrets_are_not_recorded() -> None:
         "--max-num-batched-tokens",
         "5",
         "--hf-token=hunter2",
+        "-e",
+        "MY_SECRET=hunter2",
     ]
     assert redacted(command) == [
         "x",
@@ -240,6 +258,8 @@ def test_secrets_are_not_recorded() -> None:
         "--max-num-batched-tokens",
         "5",
         "--hf-token=<redacted>",
+        "-e",
+        "MY_SECRET=<redacted>",
     ]
     assert redacted_environment({"HF_TOKEN": "hunter2", "TZ": "UTC"}) == {"HF_TOKEN": "<redacted>", "TZ": "UTC"}
 

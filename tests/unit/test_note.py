@@ -165,7 +165,7 @@ def test_an_interrupted_boot_is_said() -> None:
     facts["setup"][1] |= {"starts": 3, "attempts": ["boot-1 (attempts 1 and 3)", "boot-2 (attempt 2)"]}
     text = note(facts)
     assert "Started once: controlled." in text and "Started 3 times: production." in text
-    assert "Not finished in the first attempt on production: boot-1 (attempts 1 and 3) and boot-2 (attempt 2);" in text
+    assert "The records of production are not all of a first attempt: boot-1 (attempts 1 and 3) and boot-2 (attempt 2)." in text
     assert "| Starts | 1 | 3 |" in text
     assert "| none | boot-1 (attempts 1 and 3), boot-2 (attempt 2) |" in text
 

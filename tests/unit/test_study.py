@@ -35,6 +35,20 @@ def test_shipped_configs_are_valid(path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
+        ("servers/controlled/speculative", {"method": "mtp", "num_speculative_tokens": 2}, r"found \[2, 3\]; the exact figures"),
+        (
+            "models/known-answer/groups/D",
+            {"chances": [0.9, 0.9, 0.9], "end_of_text": 0.01},
+            "leave room for a chance below 0.880",
+        ),
+        ("workloads/evaluation/template_arguments", {"groop": "{category}"}, "or every request has the same group"),
+        ("servers/production/environment", {"TZ": "CET"}, r"environment: \['TZ'\] are set by draftmeter itself"),
+        (
+            "servers/production/command",
+            ["docker", "run", "-e", "HF_TOKEN=hf"],
+            "command.HF_TOKEN: found what its name calls a secret",
+        ),
+        ("servers/production/arguments", {"spec-model": "x"}, r"\['spec-model'\] are set by draftmeter itself"),
         ("study/sclae", 2.0, "study.sclae: unknown key"),
         ("study/scale", "big", "study.scale: input should be a valid number; found 'big'"),
         ("study/scale", 0.0, "study.scale: input should be greater than 0; found 0.0"),
@@ -233,7 +247,8 @@ def test_only_what_decides_a_measurement_changes_its_fingerprint() -> None:
     assert prints(changed("servers/production/runs", ["pair-off", "pair-on", "traffic"])) == before
     after = prints(changed("workloads/pair-on/sampling/temperature", 0.9))
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True]
-    assert not set(prints(changed("servers/production/precision", "bfloat16"))) & set(before)
+    assert prints(changed("servers/production/precision", "full")) == before
+    assert not set(prints(changed("servers/production/arguments/dtype", "bfloat16"))) & set(before)
 
 
 def test_seeds_are_stable() -> None:

@@ -37,12 +37,22 @@ CHECKED = "results/estimates/checked.json"
 
 
 def modules(*rooms):
-    """The library's files of these rooms and of the hall between them: a change to one reruns the rules that use it (but never a measurement)."""
+    """The library's files of these rooms and of the hall between them: a change to one reruns the rules that use it (a measurement runs again only for another plan or model)."""
     return sorted(
         os.path.relpath(path)
         for room in [".", *rooms]
         for path in (ROOT / "scripts" / "draftmeter" / room).glob("*.py")
     )
+
+
+def checkpoint_modules(wildcards):
+    """What decides the bytes of a checkpoint that the study writes; other models are not ours to rewrite."""
+    written = STUDY.models[wildcards.model].source == "known_answer"
+    names = ["known_answer.py", "checkpoint.py"] if written else []
+    return [
+        os.path.relpath(ROOT / "scripts" / "draftmeter" / "models" / name)
+        for name in names
+    ]
 
 
 def study_json(wildcards):

@@ -28,7 +28,7 @@ rule lock_models:
 
 rule prepare_model:
     input:
-        modules("models"),
+        checkpoint_modules,
     output:
         model="results/models/{model}/model.json",
     log:

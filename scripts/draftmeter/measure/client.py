@@ -15,6 +15,8 @@ from draftmeter.record import RequestRow
 from draftmeter.strict import canonical_json
 from draftmeter.study import Sampling, Workload
 
+# What is not sent is taken from the checkpoint's own generation config, behind the back of the record.
+PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 # A stream that breaks off, a line that is no event, and aiohttp's own complaints (not all of them are ClientErrors).
 UNREADABLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 # The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about a megabyte.
@@ -37,25 +39,17 @@ class Client:
     async def send(self, turn: Turn, messages: list[dict[str, str]], due: float) -> tuple[RequestRow, str]:
         """Send one chat request and return its row and the reply's text (kept in memory for the next turn only).
 
-        An answer that says what was wrong with one request is noted in its row; a server that cannot be reached at all
-        raises :class:`ClientError`, because the run is then lost.
+        An answer that refuses the request, breaks off or cannot be read is noted in its row; a server that cannot be
+        reached at all raises :class:`ClientError`, because the run is then lost.
         """
         body = self._body(turn, messages)
         reply = _Reply()
         sent = time.time()
-        error = None
         try:
             async with self.session.post(f"{self.url}/v1/chat/completions", json=body) as response:
-                if response.status != 200:
-                    error = f"HTTP {response.status}: {_reason(await response.text())}"
-                else:
-                    async for event in _events(response):
-                        reply.take(event, time.time())
-                    error = reply.error or (None if reply.whole else "the stream ended before its last chunk")
-        except (TimeoutError, aiohttp.ClientError, ConnectionError) as failure:
-            raise ClientError(
-                f"server {self.url}: request {turn.request_id} failed: {type(failure).__name__}: {failure}"
-            ) from failure
+                error = await _read_reply(response, reply)
+        except UNREADABLE as failure:
+            raise ClientError(f"server {self.url}: request {turn.request_id} failed: {_named(failure)}") from failure
         return reply.row(turn, body, due, sent, error), reply.text
 
     def _body(self, turn: Turn, messages: list[dict[str, str]]) -> dict[str, Any]:
@@ -68,12 +62,12 @@ class Client:
             "n": 1,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            **PLAIN,
             "max_tokens": turn.max_tokens,
             "seed": turn.seed,
             "return_token_ids": True,
         }
-        if sampling.top_k:
-            body["top_k"] = sampling.top_k
         arguments = {
             key: turn.category if value == "{category}" else value for key, value in self.workload.template_arguments.items()
         }
@@ -149,6 +143,22 @@ class _Reply:
             reply_token_sha256=hashlib.sha256(canonical_json(self.tokens).encode()).hexdigest() if self.tokens else None,
             error=error,
         )
+
+
+async def _read_reply(response: aiohttp.ClientResponse, reply: "_Reply") -> str | None:
+    """Read the answer into `reply`; return what was wrong with it, or null."""
+    try:
+        if response.status != 200:
+            return f"HTTP {response.status}: {_reason(await response.text())}"
+        async for event in _events(response):
+            reply.take(event, time.time())
+    except UNREADABLE as failure:
+        return f"the stream broke off: {_named(failure)}"
+    return reply.error or (None if reply.whole else "the stream ended before its last chunk")
+
+
+def _named(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {failure}"
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:

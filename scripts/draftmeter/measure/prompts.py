@@ -65,9 +65,7 @@ def fixed_turns(plan: RunPlan) -> list[Turn]:
 
 def check_prompts(plan: RunPlan) -> None:
     """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is already up."""
-    if plan.workload.sessions is not None:
-        sessions(plan)
-    else:
+    if plan.workload.sessions is None:
         fixed_turns(plan)
 
 
@@ -148,9 +146,10 @@ def _categories(plan: RunPlan) -> list[str]:
 
 def _random_text(prompts: RandomWords, rng: np.random.Generator) -> str:
     count = int(rng.integers(prompts.words[0], prompts.words[1] + 1))
-    words = [
-        "".join(rng.choice(list(CONSONANTS)) + rng.choice(list(VOWELS)) for _ in range(rng.integers(1, 4))) for _ in range(count)
-    ]
+    ends = np.cumsum(rng.integers(1, 4, size=count))
+    first, second = (rng.choice(list(letters), size=ends[-1]) for letters in (CONSONANTS, VOWELS))
+    syllables = np.char.add(first, second)
+    words = ["".join(part) for part in np.split(syllables, ends[:-1])]
     return " ".join([*words, prompts.instruction]).strip()
 
 

@@ -192,33 +192,39 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     """
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        family = psutil.Process(process.pid).children(recursive=True)
+        family = _descendants(process.pid)
+        _signal_group(process.pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_WAIT_S
+        while time.monotonic() < deadline and (process.poll() is None or _group_lives(process.pid)):
+            time.sleep(0.1)
+        _signal_group(process.pid, signal.SIGKILL)
+        for child in family:
+            with suppress(psutil.Error):
+                child.kill()
+        process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
-        family = []
-    _signal_group(process.pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_WAIT_S
-    while time.monotonic() < deadline and (process.poll() is None or _group_lives(process.pid)):
-        time.sleep(0.1)
-    _signal_group(process.pid, signal.SIGKILL)
-    for child in family:
-        with suppress(psutil.NoSuchProcess):
-            child.kill()
-    process.wait()
-    for number, handler in before.items():
-        signal.signal(number, handler)
+        return []
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
     try:
         os.killpg(group, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return
 
 
 def _group_lives(group: int) -> bool:
     try:
         os.killpg(group, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     return True
 

@@ -9,17 +9,12 @@ from draftmeter.study import KnownAnswerModel, Study
 def known_answers(study: Study, model_name: str) -> dict[str, Any]:
     """Expected counts per request, one entry a combination of group, sampling settings and reply limit.
 
-    Raises ValueError when the servers of the model draft different numbers of tokens: one file answers for one K.
+    A valid known-answer study has one K for all its servers. Raises ValueError for a model without known answers.
     """
     model = study.models[model_name]
     if not isinstance(model, KnownAnswerModel):
         raise ValueError(f"models.{model_name}: source is {model.source}; only a known_answer model has known answers")
-    draft_tokens = {s.speculative.num_speculative_tokens for s in study.servers.values() if s.model == model_name}
-    if len(draft_tokens) != 1:
-        raise ValueError(
-            f"servers of model {model_name}: speculative.num_speculative_tokens are {sorted(draft_tokens)}; use one number"
-        )
-    k = draft_tokens.pop()
+    k = next(s.speculative.num_speculative_tokens for s in study.servers.values() if s.model == model_name)
     return {
         "model": {"name": model_name, "seed": model.seed, "temperature": model.temperature, "draft_tokens": k},
         "settings": [_answer(model, setting, k) for setting in settings(study)],

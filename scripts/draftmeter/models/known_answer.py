@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.study import KnownAnswerModel
+from draftmeter.study import CHANCE_SPREAD, END_CONCENTRATION, KnownAnswerModel
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -27,7 +27,7 @@ REST_TO_LEVEL = (0.7, 0.1, 0.1, 0.1)
 CHANCE_AFTER_WHOLE_DRAFT = 0.35
 CHANCE_OF_END_AFTER_CLOSING = 0.5
 # Only these tokens of a level may be followed by the end: spread over all rows, it would fall to every top_p truncation.
-TOKENS_BEFORE_END = 2
+TOKENS_BEFORE_END = TOKENS_PER_LEVEL // END_CONCENTRATION
 # Logits are float32: a truncation threshold closer than this to a cumulative probability could fall on either side.
 TRUNCATION_MARGIN = 1e-6
 
@@ -107,13 +107,13 @@ def build_chain(model: KnownAnswerModel, name: str) -> Chain:
     # What follows the end of text is drafted and verified too before the server cuts the reply, so it has a row.
     matrix[END, END], matrix[END, PAD] = 0.7, 0.3
     matrix[PAD, END] = 1.0
-    spread = np.linspace(-0.04, 0.04, TOKENS_PER_LEVEL)
+    spread = np.linspace(-CHANCE_SPREAD, CHANCE_SPREAD, TOKENS_PER_LEVEL)
     for level in range(LEVELS):
         chance = group.chances[level] if level < len(group.chances) else CHANCE_AFTER_WHOLE_DRAFT
         drafted = _states((level + 1) % LEVELS)[rng.permutation(TOKENS_PER_LEVEL)]
         offsets = rng.permutation(spread)
         for number, state in enumerate(_states(level)):
-            ends = group.end_of_text * TOKENS_PER_LEVEL / TOKENS_BEFORE_END if number < TOKENS_BEFORE_END else 0.0
+            ends = group.end_of_text * END_CONCENTRATION if number < TOKENS_BEFORE_END else 0.0
             _fill_row(matrix[state], int(drafted[number]), chance + offsets[number], ends, rng)
     matrix[closing, END] = CHANCE_OF_END_AFTER_CLOSING
     matrix[closing, _states(0)] = (1 - CHANCE_OF_END_AFTER_CLOSING) / TOKENS_PER_LEVEL
