@@ -1,4 +1,6 @@
-"""Acceptance from counts. Printed figures: the published study's (published.yaml), each good to its printed digits."""
+"""Acceptance from counts. Printed figures: those of the study that this project reproduces
+(Y. Akinin, AVELIN AI Lab, 2026), each good to its printed digits.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -21,7 +23,7 @@ from draftmeter.stats.acceptance import (
 )
 
 K = 3
-# published.yaml, production: share_through, accepted_over_drafted, tokens_per_step.
+# Of its production server: share through 1..3, accepted over drafted, tokens per step.
 SHARES = [0.799, 0.646, 0.533]
 SHARE_ROUNDING = [0.0005] * 3
 

@@ -1,4 +1,4 @@
-"""Interval statistics: planted truth, and the published study's relations (published.yaml)."""
+"""Interval statistics: planted truth, and relations between the figures of the study that this project reproduces (Akinin 2026)."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from draftmeter.stats.intervals import (
     variance_ratio,
 )
 
-SHARES = np.array([0.799, 0.646, 0.533])  # published.yaml, production.share_through
+SHARES = np.array([0.799, 0.646, 0.533])  # its production server's shares through 1..3
 
 
 def simulate(rng: np.random.Generator, drafts: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
