@@ -1,4 +1,4 @@
-"""Interval statistics: planted truth, and relations between the figures of the study that this project reproduces (Akinin 2026)."""
+"""Interval statistics: planted truth, and relations between the figures of the reproduced study (Akinin 2026)."""
 
 import numpy as np
 import pytest
