@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from made_up_facts import forget, made_up_facts, made_up_intervals, write_csv, write_inputs
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from draftmeter.render.facts import Facts, RenderError
@@ -128,3 +129,16 @@ def test_malformed_tables_are_refused_with_file_and_line(tmp_path: Path) -> None
 def test_a_bin_width_that_is_no_fraction_is_refused() -> None:
     with pytest.raises(RenderError, match="histogram_bin_width"):
         draw_figure1(Facts.model_validate(made_up_facts()), [0.5], [], 2.0)
+
+
+@pytest.mark.parametrize("highest", [0.59, 0.765, 0.79, 0.99, 1.0])
+def test_every_label_lies_within_the_figure(highest: float) -> None:
+    chances = [Chance(fifth, k, 0.15 * fifth, None, None, 0.3) for fifth in range(1, 6) for k in (1, 2, 3)]
+    figure = draw_figure1(Facts.model_validate(made_up_facts()), [0.2, highest], chances, 0.02)
+    FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        low, high = axes.get_xlim()
+        labels = [label for label in axes.get_xticklabels() if low <= label.get_position()[0] <= high]
+        for text in [*labels, *axes.get_yticklabels(), *axes.texts, axes.xaxis.label, axes.yaxis.label]:
+            box = text.get_window_extent()
+            assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text.get_text()

@@ -22,7 +22,8 @@ BY_CONSTRUCTION = "acceptance set by construction"
 INCH = 25.4
 # One column of a paper. Left, bottom, width, height of the panels in mm: fixed, so that no layout engine decides.
 WIDTH_MM, HEIGHT_MM = 89, 124
-PANELS_MM = {"(a)": (12, 68, 75, 42), "(b)": (12, 10, 75, 42)}
+# The right margin holds half of a tick label that stands at the very end of an axis.
+PANELS_MM = {"(a)": (12, 68, 72.5, 42), "(b)": (12, 10, 72.5, 42)}
 TRIANGLE_PT = 6.5
 LABEL_PT = 6.5
 DASHED = (0, (3, 2))
