@@ -232,7 +232,10 @@ def test_a_signal_in_mid_run_leaves_no_process(folder: Path, number: signal.Sign
     family = [process.pid for process in psutil.Process(job.pid).children(recursive=True)]
     assert family
     job.send_signal(number)
-    job.communicate(timeout=30)
+    try:
+        job.communicate(timeout=30)
+    finally:
+        job.kill()  # a job that does not end fails this test, and must not outlive it
     assert job.returncode != 0
     assert not [pid for pid in family if runs(pid)]
     assert not (folder / "records" / "boot.json").exists()

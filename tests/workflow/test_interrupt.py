@@ -31,7 +31,10 @@ def test_ctrl_c_ends_the_server_and_keeps_nothing_half(tmp_path: Path) -> None:
     family = psutil.Process(study.pid).children(recursive=True)
     assert any("stand_in_server.py" in " ".join(process.cmdline()) for process in family)
     os.killpg(study.pid, signal.SIGINT)  # as a terminal does
-    study.communicate(timeout=60)
+    try:
+        study.communicate(timeout=60)
+    finally:
+        study.kill()  # a study that does not end fails this test, and must not outlive it
     assert study.returncode != 0
     assert not [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     assert not (tmp_path / BOOT).exists()
