@@ -5,10 +5,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from study_run import write_config
 
 from draftmeter.study import Study, read_study
 
@@ -54,21 +54,8 @@ def test_the_default_profile_has_one_gpu_and_one_measurement_at_a_time() -> None
     assert profile["resources"] == {"gpu": 1, "measurement": 1}
 
 
-def changed_config(tmp_path: Path, change: dict[str, Any]) -> Path:
-    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
-    for path, value in change.items():
-        *parents, last = path.split("/")
-        where = config
-        for key in parents:
-            where = where[key]
-        where[last] = value
-    path = tmp_path / "changed.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
 def test_a_wrong_key_is_refused_before_any_rule(tmp_path: Path) -> None:
-    config = changed_config(tmp_path, {"servers/production/log_intervals": 3})
+    config = write_config(tmp_path, {"servers/production/log_intervals": 3})
     answer = snakemake("--configfile", str(config), directory=tmp_path)
     assert answer.returncode != 0
     assert "servers.production.log_intervals: unknown key" in answer.stderr
