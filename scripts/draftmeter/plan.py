@@ -2,9 +2,7 @@
 
 import hashlib
 import math
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from draftmeter.strict import Strict, canonical_json
 from draftmeter.study import Model, PromptSet, Server, Study, Workload
@@ -23,7 +21,7 @@ class RunPlan(Strict):
     run: str
     workload_name: str
     workload: Workload
-    prompts: Annotated[PromptSet, Field()]
+    prompts: PromptSet
     seed: int
     streams: int | None
     requests: int | None

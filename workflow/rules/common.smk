@@ -8,11 +8,7 @@ from draftmeter.plan import boot_names, known_answer_model_name, plan_boot
 from draftmeter.strict import canonical_json
 from draftmeter.study import ConfigError, parse_study
 
-ROOT = (
-    Path(workflow.basedir).parent
-    if Path(workflow.basedir).name == "workflow"
-    else Path(workflow.basedir)
-)
+ROOT = Path(workflow.current_basedir).parents[1]
 
 MODELS_LOCK = "models.lock.json"
 

@@ -8,10 +8,9 @@ import aiohttp
 
 from draftmeter import provenance
 from draftmeter.collect.loglines import is_statistics_line
-from draftmeter.collect.startup import read_startup
 from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
-from draftmeter.measure.scrape import scrape, wait_until_quiet
+from draftmeter.measure.scrape import wait_until_quiet
 from draftmeter.measure.server import RunningServer
 from draftmeter.measure.traffic import send_run
 from draftmeter.plan import BootPlan, RunPlan
@@ -45,8 +44,9 @@ async def execute_run(
     client = Client(session, server.url, plan.model_name, run.workload)
     rows, prompts_sha256 = await send_run(client, run, Progress(name))
     _refuse_failures(run, rows)
-    await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s=plan.server.log_interval_s + LINE_DELAY_S)
-    write_atomically(partial / "metrics-after.prom", await scrape(session, server.url))
+    settle_s = plan.server.log_interval_s + LINE_DELAY_S
+    after = await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s)
+    write_atomically(partial / "metrics-after.prom", after)
     write_atomically(partial / "server.log", _statistics_lines(server.log, log_start))
     write_atomically(partial / "requests.jsonl", "".join(_line(row) for row in rows))
     write_json(partial / "record.json", _closed(record, rows, prompts_sha256))
@@ -62,7 +62,6 @@ def _refuse_failures(run: RunPlan, rows: list[RequestRow]) -> None:
 
 
 def _open_record(plan: BootPlan, run: RunPlan, server: RunningServer, revision: Revision, attempt: int) -> Record:
-    startup = read_startup(server.log.read_text(errors="replace"))
     gpu, driver = provenance.gpus()
     commit, dirty = provenance.git_state(Path(__file__).parent)
     return Record(
@@ -80,15 +79,15 @@ def _open_record(plan: BootPlan, run: RunPlan, server: RunningServer, revision: 
         model=revision,
         precision=plan.server.precision,
         speculative=plan.server.speculative.model_dump(mode="json"),
-        attention_backend=startup.attention_backend,
+        attention_backend=server.startup.attention_backend,
         workload=run.workload_name,
         workload_label=run.workload.label,
         reasoning=run.workload.reasoning,
         sampling=run.workload.sampling.model_dump(mode="json"),
         streams=run.streams,
         prompts_sha256="",
-        engine_version=startup.engine_version or "unknown",
-        corrections=startup.corrections,
+        engine_version=server.startup.engine_version or "unknown",
+        corrections=server.startup.corrections,
         log_interval_s=plan.server.log_interval_s,
         time_zone=LOG_ZONE,
         # Client and server share this machine's clock.

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from draftmeter.collect.startup import Startup, read_startup
 from draftmeter.measure.progress import say
 from draftmeter.plan import BootPlan
 from draftmeter.strict import canonical_json
@@ -45,6 +46,8 @@ class RunningServer:
     """Only what was set on top of the caller's environment."""
     start_s: float
     """Seconds from launch to health."""
+    startup: Startup
+    """What the server said about itself until it was healthy."""
 
     def died(self) -> str | None:
         """How the server ended, with the tail of its log; null while it runs."""
@@ -128,7 +131,8 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
         _wait_until_healthy(name, url, process, log, plan.server.start_timeout_s)
         start_s = time.monotonic() - started
         say(f"{name}: healthy after {start_s:.0f} s")
-        yield RunningServer(url, process, log, command, environment, start_s)
+        startup = read_startup(log.read_text(errors="replace"))
+        yield RunningServer(url, process, log, command, environment, start_s, startup)
     finally:
         _end_group(process)
         say(f"{name}: server stopped")
