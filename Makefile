@@ -28,6 +28,7 @@ gates: $(VENV)/.dev
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 	$(BIN)/snakemake --lint --configfile config/h200.yaml
+	$(BIN)/snakemake --lint --configfile config/archive.yaml
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

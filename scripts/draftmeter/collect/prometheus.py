@@ -1,4 +1,6 @@
-"""A vLLM server's /metrics text as a small frozen value, and the difference of two of them.
+"""A vLLM server's /metrics text as a small frozen value, and the difference of two of them: the strict reading.
+
+:func:`read_exposition` is the tolerant one, for servers and texts of others; :func:`relevant_lines` reduces a text.
 
 Names are those of vLLM 0.9.2 and later. Every count is summed over the engines of a server.
 """
@@ -9,6 +11,23 @@ from dataclasses import asdict, dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
+
+from draftmeter.collect.exposition import Exposition, read_exposition
+from draftmeter.collect.families import START_TIME, relevant_lines
+
+__all__ = [
+    "Counts",
+    "Difference",
+    "Exposition",
+    "MetricsError",
+    "Scrape",
+    "count_changes",
+    "difference",
+    "quiet",
+    "read_exposition",
+    "read_scrape",
+    "relevant_lines",
+]
 
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
@@ -21,7 +40,6 @@ PREEMPTIONS = "vllm:num_preemptions_total"
 CACHED_PROMPT_TOKENS = "vllm:prefix_cache_hits_total"
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
-START_TIME = "process_start_time_seconds"
 
 # Gauges that only the V0 engine has; its counter of accepted tokens also counts matches after a rejection.
 V0_GAUGES = ("vllm:spec_decode_draft_acceptance_rate", "vllm:spec_decode_efficiency")

@@ -4,14 +4,14 @@ Counters are the truth for the server, per-request metrics for our requests, log
 `found - expected`: counters above own requests are other clients, lines below counters are missing log.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
-from draftmeter.collect.loglines import Interval
 from draftmeter.collect.prometheus import Counts, Scrape, count_changes
+from draftmeter.collect.reading.columns import position_names, positions_of
 from draftmeter.record import Record, RequestRow
 
 # 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a double.
@@ -20,6 +20,7 @@ ROUNDING = 1e-12
 STAMP_S = 1.0
 FEWEST_LINES = 5
 NO_LINE = "the log has no SpecDecoding line of this run"
+_NO_DRAFT = "the server made no draft during the run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,16 @@ class Sources:
     after: Scrape
     counts: Counts
     requests: Sequence[RequestRow]
-    intervals: Sequence[Interval]
+    intervals: Sequence[Mapping[str, Any]]
+    """Rows of the table intervals."""
 
 
 def reconcile(sources: Sources) -> list[Check]:
     """All checks of a record, in a fixed order."""
+    counts = sources.counts
     return [
         *_check_process(sources),
-        *_check_identities(sources.counts),
+        *_check_identities(counts.drafts, counts.accepted, counts.accepted_per_position, _why_no_drafts(counts)),
         *_check_requests(sources),
         *_check_counters_against_requests(sources),
         *_check_counters_against_lines(sources),
@@ -83,30 +86,48 @@ def _check_process(sources: Sources) -> list[Check]:
     ]
 
 
-def _check_identities(counts: Counts) -> list[Check]:
-    """What must hold within the counters, whatever the server accepted."""
-    at_least = (counts.drafts, *counts.accepted_per_position)
-    rises = sum(later > earlier for earlier, later in pairwise(at_least))
-    mean_length = one_plus_shares = None
-    if counts.drafts > 0:
-        mean_length = 1 + counts.accepted / counts.drafts
-        one_plus_shares = 1 + sum(accepted / counts.drafts for accepted in counts.accepted_per_position)
+def check_counts(row: Mapping[str, Any]) -> list[Check]:
+    """The checks of stored counts, a row of the table counters: what must hold within them, whoever counted."""
+    drafted, accepted, drafts = row["draft_tokens"], row["accepted"], row["drafts"]
+    above = None if drafted is None or accepted is None else max(0, accepted - drafted)
+    at = [row[name] for name in position_names(positions_of(row))]
+    reason = _NO_DRAFT
+    if not at or None in at or drafts is None:
+        reason = "drafts or positions are not known"
+    elif not row["accepted_k_exact"]:
+        reason = "the positions were recovered from rounded numbers"
+    exact = at if reason == _NO_DRAFT else None
     return [
-        _compare("accepted is the sum over positions", counts.accepted, sum(counts.accepted_per_position), "tokens"),
-        _compare("shares do not rise", 0, rises, "positions"),
+        _compare("accepted is no more than drafted", 0, above, "tokens", reason="a count is missing"),
+        *_check_identities(drafts, accepted, exact, reason),
+    ]
+
+
+def _check_identities(drafts: int | None, accepted: int | None, at: Sequence[int] | None, reason: str) -> list[Check]:
+    """What must hold within counts, whatever the server accepted; `reason` is why there is no mean, or no count at a position."""
+    total = rises = mean_length = one_plus_shares = None
+    if drafts is not None and at is not None:
+        total = sum(at)
+        rises = sum(later > earlier for earlier, later in pairwise([drafts, *at]))
+        if drafts > 0 and accepted is not None:
+            mean_length = 1 + accepted / drafts
+            one_plus_shares = 1 + sum(count / drafts for count in at)
+    return [
+        _compare("accepted is the sum over positions", accepted, total, "tokens", reason=reason),
+        _compare("shares do not rise", 0, rises, "positions", reason=reason),
         _compare(
             "one plus the shares is the mean length",
             mean_length,
             one_plus_shares,
             "tokens per step",
-            tolerance=ROUNDING * (counts.k + 1),
-            reason=_why_no_drafts(counts),
+            tolerance=ROUNDING * (1 + len(at or ())),
+            reason=reason,
         ),
     ]
 
 
 def _why_no_drafts(counts: Counts) -> str:
-    return "the counter of drafts fell" if counts.drafts < 0 else "the server made no draft during the run"
+    return "the counter of drafts fell" if counts.drafts < 0 else _NO_DRAFT
 
 
 def _check_requests(sources: Sources) -> list[Check]:
@@ -181,8 +202,8 @@ def _sum_over_requests(rows: Sequence[RequestRow], of_row: Callable[[RequestRow]
 def _check_counters_against_lines(sources: Sources) -> list[Check]:
     """The sums over the log's intervals against the counters; residuals below 0 are missing log."""
     counts, intervals = sources.counts, sources.intervals
-    drafted = sum(interval.drafted for interval in intervals) if intervals else None
-    accepted = sum(interval.accepted for interval in intervals) if intervals else None
+    drafted = sum(interval["drafted"] for interval in intervals) if intervals else None
+    accepted = sum(interval["accepted"] for interval in intervals) if intervals else None
     return [
         _compare("lines against counters: draft tokens", counts.draft_tokens, drafted, "tokens", reason=NO_LINE),
         _compare("lines against counters: accepted", counts.accepted, accepted, "tokens", reason=NO_LINE),
@@ -195,7 +216,7 @@ def _check_times_of_lines(sources: Sources) -> list[Check]:
     An interval without a draft leaves no line, so that only the smallest distance of lines can be one interval. Where it
     is larger, idle intervals may lie between all lines, or the server's interval is longer: that cannot be told apart.
     """
-    record, times = sources.record, [interval.end for interval in sources.intervals]
+    record, times = sources.record, [interval["end"] for interval in sources.intervals]
     outside = spacing = None
     reason = f"{len(times)} SpecDecoding lines; the distances between them need at least {FEWEST_LINES}"
     if times and record.end is not None:

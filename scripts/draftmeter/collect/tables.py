@@ -1,8 +1,7 @@
-"""Records to the four tables of the collect stage: counters, intervals, requests, checks.
+"""Records and stored files to the four tables of the collect stage: counters, intervals, requests, checks.
 
-The columns are those of the schemas below, with `accepted_1` to `accepted_K` where a schema has ``accepted_k`` (K is
-the largest of the records). `seconds`, `start`, `end`, `window_s`, `start_time` and `t_...` are seconds, points in time
-Unix seconds; throughputs are tokens per second; `kv_cache_usage` and `prefix_cache_hit_rate` are fractions of 1.
+Each row says its source, server, boot, attempt and run; the other columns are those of :mod:`draftmeter.collect.reading.columns`
+and of the schemas below.
 """
 
 import io
@@ -11,89 +10,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from draftmeter.collect.loglines import Interval, LogError, read_intervals
+from draftmeter.archive import StoredSource
+from draftmeter.collect.log import Known, read_log
 from draftmeter.collect.prometheus import MetricsError, Scrape, difference, read_scrape
-from draftmeter.collect.reconcile import Check, Sources, accepted_at, reconcile
-from draftmeter.record import Boot, BootRun, Record, RecordError, RequestRow, read_boot, read_record, read_requests
+from draftmeter.collect.reading import columns
+from draftmeter.collect.reading.columns import REAL, TEXT, WHOLE, position_names, schema_of, table_of, widened
+from draftmeter.collect.reading.requests import requests_table
+from draftmeter.collect.reconcile import Check, Sources, reconcile
+from draftmeter.collect.stored import CollectError, read_stored
+from draftmeter.record import Boot, BootRun, Record, RecordError, open_raw, read_boot, read_raw, read_record, read_requests
 from draftmeter.strict import write_atomically
 
-TEXT, WHOLE, REAL, TRUTH = "str", "Int64", "float64", "bool"
-PER_POSITION = "accepted_k"
-
-RUN_SCHEMA = {"server": TEXT, "boot": TEXT, "attempt": WHOLE, "run": TEXT}
-COUNTERS_SCHEMA = {
-    **RUN_SCHEMA,
-    "workload": TEXT,
-    "reasoning": TEXT,
-    "streams": WHOLE,
-    "order": WHOLE,
-    "engine_version": TEXT,
-    "k": WHOLE,
-    "drafts": WHOLE,
-    "draft_tokens": WHOLE,
-    "accepted": WHOLE,
-    PER_POSITION: WHOLE,
-    "generation_tokens": WHOLE,
-    "prompt_tokens": WHOLE,
-    "cached_prompt_tokens": WHOLE,
-    "requests_finished": WHOLE,
-    "preemptions": WHOLE,
-    "seconds": REAL,
-    "start_time": REAL,
-}
-INTERVALS_SCHEMA = {
-    **RUN_SCHEMA,
-    "workload": TEXT,
-    "line": WHOLE,
-    "start": REAL,
-    "end": REAL,
-    "window_s": REAL,
-    "k": WHOLE,
-    "drafts": WHOLE,
-    "drafts_exact": TRUTH,
-    "drafted": WHOLE,
-    "accepted": WHOLE,
-    PER_POSITION: WHOLE,
-    "accepted_k_exact": TRUTH,
-    "running": WHOLE,
-    "waiting": WHOLE,
-    "prompt_tokens_per_s": REAL,
-    "generation_tokens_per_s": REAL,
-    "kv_cache_usage": REAL,
-    "prefix_cache_hit_rate": REAL,
-}
-REQUESTS_SCHEMA = {
-    **RUN_SCHEMA,
-    "workload": TEXT,
-    "request_id": TEXT,
-    "session_id": TEXT,
-    "turn": WHOLE,
-    "category": TEXT,
-    "seed": WHOLE,
-    "max_tokens": WHOLE,
-    "prompt_sha256": TEXT,
-    "t_due": REAL,
-    "t_sent": REAL,
-    "t_first": REAL,
-    "t_last": REAL,
-    "n_chunks": WHOLE,
-    "prompt_tokens": WHOLE,
-    "cached_tokens": WHOLE,
-    "reasoning_tokens": WHOLE,
-    "reply_tokens": WHOLE,
-    "finish_reason": TEXT,
-    "drafts": WHOLE,
-    "draft_tokens": WHOLE,
-    "accepted_tokens": WHOLE,
-    PER_POSITION: WHOLE,
-    "reply_token_sha256": TEXT,
-    "score": REAL,
-    "error": TEXT,
-}
-CHECKS_SCHEMA = {
-    **RUN_SCHEMA,
+RUN = {"server": TEXT, "boot": TEXT, "attempt": WHOLE, "run": TEXT}
+OF_RUN = {"reasoning": TEXT, "streams": WHOLE, "order": WHOLE, "engine_version": TEXT}
+CHECKS = {
+    **RUN,
     "check": TEXT,
     "expected": REAL,
     "found": REAL,
@@ -105,13 +40,18 @@ CHECKS_SCHEMA = {
 }
 
 
-class CollectError(ValueError):
-    """Records that cannot become tables: which folder, what was found, what would be right."""
+def _with_run(read: Mapping[str, pa.DataType], *, more: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    return {"source": TEXT, **RUN, "workload": TEXT, **more, **{name: kind for name, kind in read.items() if name != "source"}}
+
+
+INTERVALS = _with_run(columns.INTERVALS, more={})
+REQUESTS = _with_run(columns.REQUESTS, more={})
+COUNTERS = {name: kind for name, kind in _with_run(columns.COUNTERS, more=OF_RUN).items() if name != "engine"}
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The four tables; rows in the order of server, replicate, attempt and run, whatever the order of the inputs."""
+    """The four tables; first the records by server, replicate, attempt and run, then stored files in the order given."""
 
     counters: pd.DataFrame
     intervals: pd.DataFrame
@@ -119,26 +59,32 @@ class Tables:
     checks: pd.DataFrame
 
 
-def build_tables(boot_paths: Iterable[Path]) -> Tables:
-    """Read every run that these boot.json files list; raise :class:`CollectError` naming the folder of a bad one."""
+def build_tables(boot_paths: Iterable[Path], stored: Sequence[StoredSource] = ()) -> Tables:
+    """Read every run that these boot.json files list, and the stored files; raise :class:`CollectError` naming a bad one."""
     runs = [_read_run(boot, path.parent, run) for boot, path in _read_boots(boot_paths) for run in boot.runs]
-    if not runs:
-        raise CollectError("the boots list no runs; nothing was measured")
     runs.sort(key=lambda sources: _order_of(sources.record))
-    positions = max(sources.counts.k for sources in runs)
+    files = read_stored(stored, taken={sources.record.server for sources in runs})
+    if not runs and not files:
+        raise CollectError("the boots list no runs; nothing was measured")
+    k = max([*(sources.counts.k for sources in runs), *(file.k for file in files)])
+    intervals, requests = ([table_of([], kinds, k)] for kinds in (INTERVALS, REQUESTS))
+    counters: list[dict[str, Any]] = []
+    checks: list[dict[str, Any]] = []
+    for sources in runs:
+        own, identity = sources.counts.k, _identity(sources.record)
+        intervals.append(_labelled(table_of(sources.intervals, columns.INTERVALS, own), identity, INTERVALS, k))
+        requests.append(_labelled(requests_table("", sources.requests, own), identity, REQUESTS, k))
+        counters.append(_counters_row(sources))
+        checks += [_check_row(identity, check) for check in reconcile(sources)]
+    for file in files:
+        intervals += [_labelled(batch, file.identity, INTERVALS, k) for batch in file.batches()]
+        counters.append({**file.identity, **file.counters})
+        checks += [_check_row(file.identity, check) for check in file.checks]
     return Tables(
-        counters=_frame([_counters_row(sources) for sources in runs], COUNTERS_SCHEMA, positions),
-        intervals=_frame(
-            [_interval_row(sources.record, interval) for sources in runs for interval in sources.intervals],
-            INTERVALS_SCHEMA,
-            positions,
-        ),
-        requests=_frame([_request_row(sources, row) for sources in runs for row in sources.requests], REQUESTS_SCHEMA, positions),
-        checks=_frame(
-            [_check_row(sources.record, check) for sources in runs for check in reconcile(sources)],
-            CHECKS_SCHEMA,
-            positions,
-        ),
+        counters=_frame(table_of(counters, COUNTERS, k)),
+        intervals=_frame(pa.concat_tables(intervals)),
+        requests=_frame(pa.concat_tables(requests)),
+        checks=_frame(table_of(checks, CHECKS, 0)),
     )
 
 
@@ -171,7 +117,7 @@ def _read_run(boot: Boot, boot_folder: Path, run: BootRun) -> Sources:
     try:
         record = read_record(folder)
         _require_same_run(boot, run, record)
-        before, after = (_read_scrape(folder / f"metrics-{moment}.prom") for moment in ("before", "after"))
+        before, after = (_read_scrape(folder, f"metrics-{moment}.prom") for moment in ("before", "after"))
         _require_same_k(record, after)
         return Sources(
             record=record,
@@ -179,11 +125,11 @@ def _read_run(boot: Boot, boot_folder: Path, run: BootRun) -> Sources:
             after=after,
             counts=difference(before, after),
             requests=read_requests(folder),
-            intervals=_read_log(folder / "server.log", record, after.k),
+            intervals=_read_intervals(folder, record, after.k),
         )
     except RecordError as error:
         raise CollectError(str(error)) from error  # it names the file
-    except (MetricsError, LogError, CollectError, OSError, UnicodeDecodeError) as error:
+    except (MetricsError, CollectError) as error:
         raise CollectError(f"{folder}: {error}") from error
 
 
@@ -200,78 +146,69 @@ def _require_same_k(record: Record, scrape: Scrape) -> None:
         raise CollectError(f"the counters have {scrape.k} positions; record.json says num_speculative_tokens {k}")
 
 
-def _read_scrape(path: Path) -> Scrape:
+def _read_scrape(folder: Path, name: str) -> Scrape:
     try:
-        return read_scrape(path.read_text())
+        return read_scrape(read_raw(folder, name))
     except MetricsError as error:
-        raise MetricsError(f"{path.name}: {error}") from error
+        raise MetricsError(f"{name}: {error}") from error
 
 
-def _read_log(path: Path, record: Record, k: int) -> list[Interval]:
-    with path.open() as lines:
-        try:
-            return read_intervals(lines, zone=record.time_zone, start=record.start, log_interval_s=record.log_interval_s, k=k)
-        except LogError as error:
-            raise LogError(f"{path.name}, {error}") from error
+def _read_intervals(folder: Path, record: Record, k: int) -> list[dict[str, Any]]:
+    """The intervals of a record's own log, of which a server of ours wrote every line: a damaged one is an error."""
+    known = Known(zone=record.time_zone, near_start=record.start, log_interval_s=record.log_interval_s, k=k)
+    with open_raw(folder, "server.log") as stream:
+        reading = read_log(stream, known)
+    rows = [row for batch in reading.batches() for row in batch.to_pylist()]
+    refused = [(refusal["offset"], refusal["reason"]) for refusal in reading.found.refused]
+    refused += [(row["offset"], f"found {row['k']} positions; expected K = {k}") for row in rows if row["k"] != k]
+    if refused:
+        offset, reason = min(refused)
+        raise CollectError(f"server.log, byte {offset}: {reason}; {len(refused)} such records in all")
+    return rows
 
 
 def _order_of(record: Record) -> tuple[Any, ...]:
     return record.server, record.replicate, record.boot, record.attempt, record.order, record.run
 
 
-def _run_row(record: Record) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in RUN_SCHEMA}
+def _identity(record: Record) -> dict[str, Any]:
+    """Which record a row is of; its source is the record's place in the tree of records."""
+    source = f"{record.server}/{record.boot}/attempt-{record.attempt}/{record.run}"
+    return {"source": source, **{name: getattr(record, name) for name in RUN}, "workload": record.workload}
 
 
 def _counters_row(sources: Sources) -> dict[str, Any]:
     record, values = sources.record, asdict(sources.counts)
-    seconds = None
-    if record.first_sent is not None and record.last_received is not None:
-        seconds = (record.last_received - record.first_sent).total_seconds()
+    start, end = (None if time is None else time.timestamp() for time in (record.first_sent, record.last_received))
     return {
-        **_run_row(record),
-        **{name: getattr(record, name) for name in ("workload", "reasoning", "streams", "order", "engine_version")},
+        **_identity(record),
+        **{name: getattr(record, name) for name in OF_RUN},
+        "model": record.model.name,
+        "counted_by": columns.COUNTED_BY_COUNTERS,
         "k": sources.counts.k,
-        **_per_position(values.pop("accepted_per_position")),
+        **dict(zip(position_names(sources.counts.k), values.pop("accepted_per_position"), strict=True)),
+        "accepted_k_exact": True,
         **values,
-        "seconds": seconds,
+        "start": start,
+        "end": end,
+        "seconds": None if start is None or end is None else end - start,
+        # Both scrapes read one server process, or a check fails.
+        "restarts": 0,
     }
 
 
-def _interval_row(record: Record, interval: Interval) -> dict[str, Any]:
-    values = asdict(interval)
-    return {**_run_row(record), "workload": record.workload, **_per_position(values.pop(PER_POSITION)), **values}
+def _check_row(identity: Mapping[str, Any], check: Check) -> dict[str, Any]:
+    return {**{name: identity[name] for name in RUN}, **asdict(check)}
 
 
-def _request_row(sources: Sources, row: RequestRow) -> dict[str, Any]:
-    record, k = sources.record, sources.counts.k
-    values = row.model_dump(exclude={"chunk_times", "acceptance_histogram", "per_step_accepted", "per_step_drafted"})
-    # A histogram of another length is a failed check; what its counts mean is unknown.
-    known = row.acceptance_histogram is not None and len(row.acceptance_histogram) == k + 1
-    return {
-        **_run_row(record),
-        "workload": record.workload,
-        **values,
-        "n_chunks": len(row.chunk_times),
-        **_per_position([accepted_at(row, position) if known else None for position in range(1, k + 1)]),
-    }
+def _labelled(table: pa.Table, identity: Mapping[str, Any], kinds: Mapping[str, pa.DataType], k: int) -> pa.Table:
+    """Rows of one run with the columns that say which, and those that other runs have."""
+    own = [name for name in table.schema.names if name not in identity]
+    named = {name: pa.array([value] * table.num_rows, kinds[name]) for name, value in identity.items()}
+    return widened(pa.table({**named, **{name: table.column(name) for name in own}}), schema_of(kinds, k))
 
 
-def _check_row(record: Record, check: Check) -> dict[str, Any]:
-    return {**_run_row(record), **asdict(check)}
-
-
-def _per_position(values: Sequence[int | None]) -> dict[str, int | None]:
-    return {f"accepted_{k}": value for k, value in enumerate(values, start=1)}
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, str], positions: int) -> pd.DataFrame:
-    """Rows as a table with the schema's columns and dtypes, also if there are none; a key outside it is an error."""
-    dtypes: dict[str, str] = {}
-    for name, dtype in schema.items():
-        names = _per_position([None] * positions) if name == PER_POSITION else [name]
-        dtypes.update(dict.fromkeys(names, dtype))
-    for row in rows:
-        if extra := row.keys() - dtypes.keys():
-            raise AssertionError(f"not in the schema of this table: {sorted(extra)}")
-    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=dtypes[name]) for name in dtypes})
+def _frame(table: pa.Table) -> pd.DataFrame:
+    nullable = {WHOLE: pd.Int64Dtype(), TEXT: pd.StringDtype(na_value=np.nan)}
+    frame: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
+    return frame

@@ -1,0 +1,128 @@
+"""The columns of the three tables that reading makes. A null is unknown.
+
+`start`, `end`, `start_time` and `t_...` are Unix seconds, `window_s`, `since_last_line_s` and `seconds` seconds,
+throughputs tokens per second, `kv_cache_usage` and `prefix_cache_hit_rate` fractions of 1. `accepted_1` to `accepted_K`
+stand where a table has ``accepted_k``; K is the largest of what was read.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+PER_POSITION = "accepted_k"
+COUNTED_BY_COUNTERS, COUNTED_BY_LINES = "counters", "lines"
+ALL_ENGINES = "all"
+
+TEXT, WHOLE, REAL, TRUTH = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+INTERVALS = {
+    "source": TEXT,
+    "offset": WHOLE,
+    "process": TEXT,
+    "engine": TEXT,
+    "start": REAL,
+    "end": REAL,
+    "window_s": REAL,
+    "since_last_line_s": REAL,
+    "k": WHOLE,
+    "drafts": WHOLE,
+    "drafts_exact": TRUTH,
+    "drafted": WHOLE,
+    "accepted": WHOLE,
+    PER_POSITION: WHOLE,
+    "accepted_k_exact": TRUTH,
+    "running": WHOLE,
+    "waiting": WHOLE,
+    "prompt_tokens_per_s": REAL,
+    "generation_tokens_per_s": REAL,
+    "kv_cache_usage": REAL,
+    "prefix_cache_hit_rate": REAL,
+    "wording": TEXT,
+    "extra": TEXT,
+}
+COUNTERS = {
+    "source": TEXT,
+    "model": TEXT,
+    "engine": TEXT,
+    "counted_by": TEXT,
+    "k": WHOLE,
+    "drafts": WHOLE,
+    "draft_tokens": WHOLE,
+    "accepted": WHOLE,
+    PER_POSITION: WHOLE,
+    "accepted_k_exact": TRUTH,
+    "generation_tokens": WHOLE,
+    "prompt_tokens": WHOLE,
+    "cached_prompt_tokens": WHOLE,
+    "requests_finished": WHOLE,
+    "preemptions": WHOLE,
+    "start": REAL,
+    "end": REAL,
+    "seconds": REAL,
+    "restarts": WHOLE,
+    "start_time": REAL,
+}
+REQUESTS = {
+    "source": TEXT,
+    "request_id": TEXT,
+    "session_id": TEXT,
+    "turn": WHOLE,
+    "category": TEXT,
+    "seed": WHOLE,
+    "max_tokens": WHOLE,
+    "prompt_sha256": TEXT,
+    "t_due": REAL,
+    "t_sent": REAL,
+    "t_first": REAL,
+    "t_last": REAL,
+    "n_chunks": WHOLE,
+    "prompt_tokens": WHOLE,
+    "cached_tokens": WHOLE,
+    "reasoning_tokens": WHOLE,
+    "reply_tokens": WHOLE,
+    "finish_reason": TEXT,
+    "drafts": WHOLE,
+    "draft_tokens": WHOLE,
+    "accepted_tokens": WHOLE,
+    PER_POSITION: WHOLE,
+    "reply_token_sha256": TEXT,
+    "score": REAL,
+    "error": TEXT,
+}
+TABLES = {"intervals": INTERVALS, "counters": COUNTERS, "requests": REQUESTS}
+
+
+def position_names(k: int) -> list[str]:
+    """accepted_1 ... accepted_K."""
+    return [f"accepted_{position}" for position in range(1, k + 1)]
+
+
+def schema_of(columns: Mapping[str, pa.DataType], k: int) -> pa.Schema:
+    """The schema of a table for drafts of up to `k` tokens."""
+    fields: list[tuple[str, pa.DataType]] = []
+    for name, kind in columns.items():
+        fields += [(position, kind) for position in position_names(k)] if name == PER_POSITION else [(name, kind)]
+    return pa.schema(fields)
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, pa.DataType], k: int) -> pa.Table:
+    """Rows as a table; what a row lacks is null, and a key that is no column is an error."""
+    schema = schema_of(columns, k)
+    for row in rows:
+        if strange := row.keys() - set(schema.names):
+            raise AssertionError(f"not a column of this table: {sorted(strange)}")
+    return pa.table(
+        {name: pa.array([row.get(name) for row in rows], kind) for name, kind in zip(schema.names, schema.types, strict=True)}
+    )
+
+
+def widened(batch: "pa.Table | pa.RecordBatch", schema: pa.Schema) -> pa.Table:
+    """The batch with exactly the columns of `schema`, in its order; those that it lacks are null."""
+    n, names = batch.num_rows, set(batch.schema.names)
+    columns = [batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(n, field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def positions_of(names: Iterable[str]) -> int:
+    """K of a table with these columns: how many of accepted_1, accepted_2, ... there are."""
+    return sum(name.startswith("accepted_") and name.removeprefix("accepted_").isdecimal() for name in names)

@@ -1,0 +1,55 @@
+"""What a file or a folder is, by its contents and not by its name."""
+
+import re
+from pathlib import Path
+
+METRICS, TEXT = "metrics", "text"
+STUDY_RECORD, BOOT, WATCHED_RECORD, TABLES, FOLDER = "study record", "boot", "watched record", "tables", "folder"
+
+# What `draftmeter read` writes last; a folder with it holds whole tables.
+READING_JSON = "reading.json"
+_FOLDERS = {"record.json": STUDY_RECORD, "watch.json": WATCHED_RECORD, "boot.json": BOOT, READING_JSON: TABLES}
+
+_COMMENT = re.compile(rb"#( (HELP|TYPE|UNIT|EOF)\b.*)?")
+_SAMPLE = re.compile(
+    rb"[A-Za-z_:][\w:]*(\{.*\})?[ \t]+[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+|NaN|Inf)([ \t]+-?\d+)?[ \t]*(# .*)?"
+)
+# Archives and compressions that are not opened here, by their first bytes.
+_UNOPENED = {
+    b"\xfd7zXZ\x00": "compressed with xz",
+    b"BZh": "compressed with bzip2",
+    b"\x04\x22\x4d\x18": "compressed with lz4",
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+_TAR = slice(257, 262)
+FEWEST_BYTES_OF_BZIP2 = 4
+
+
+def kind_of_folder(folder: Path) -> str:
+    """One of the kinds of folders above; FOLDER for any other folder."""
+    return next((kind for name, kind in _FOLDERS.items() if (folder / name).is_file()), FOLDER)
+
+
+def unopened(head: bytes) -> str | None:
+    """What a file is that has to be unpacked or converted first, by its first bytes; null for anything else."""
+    if head[_TAR] == b"ustar":
+        return "a tar archive"
+    if head.startswith(b"BZh") and not head[3:FEWEST_BYTES_OF_BZIP2].isdigit():
+        return None
+    return next((what for start, what in _UNOPENED.items() if head.startswith(start)), None)
+
+
+def kind_of_text(head: bytes, whole: bool) -> str:
+    """METRICS if every line of `head` is a line of a Prometheus exposition, else TEXT: a log, or nothing of ours.
+
+    `head` is the start of the text; `whole`: it is all of it, so that its last line counts as well.
+    """
+    lines = head.splitlines()
+    if not whole and lines and not head.endswith(b"\n"):
+        lines = lines[:-1]
+    lines = [line.strip() for line in lines if line.strip()]
+    samples = [line for line in lines if not _COMMENT.fullmatch(line)]
+    return METRICS if lines and all(_SAMPLE.fullmatch(line) for line in samples) else TEXT

@@ -1,0 +1,1 @@
+"""The commands of `draftmeter`. They stand above all rooms and join them; no room knows a command."""

@@ -1,0 +1,114 @@
+"""`draftmeter report`: the headline figures of any sources in the terminal, or as JSON."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from draftmeter.commands.arguments import UnusableInput, add_settings, settings_of, whole
+
+if TYPE_CHECKING:
+    from draftmeter.collect.reading.settings import Settings
+    from draftmeter.collect.reading.source import Source
+
+MIN_DRAFTS = 500
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `report` takes."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a log, /metrics text, record, folder of tables or of these; -")
+    parser.add_argument("--json", action="store_true", help="all figures with their definitions, and why any is unknown")
+    parser.add_argument(
+        "--min-drafts", type=whole, default=MIN_DRAFTS, metavar="N", help="drafts that an interval needs to count (default 500)"
+    )
+    add_settings(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the figures; the exit code."""
+    from draftmeter.commands.blocks import show  # noqa: PLC0415  pyarrow and numpy are slow to import
+
+    sources, not_read = read_all(arguments.paths, settings_of(arguments))
+    reported = report(sources, arguments.min_drafts)
+    reported["not_read"] = not_read
+    if arguments.json:
+        print(json.dumps(reported, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False))
+    else:
+        show(reported, sys.stdout)
+        for line in not_read:
+            print(f"draftmeter report: not read: {line}", file=sys.stderr)
+    return 0
+
+
+def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
+    """The figures of each source, and of all together where that means something, as plain data."""
+    from draftmeter.analyse.headline import as_data, headline  # noqa: PLC0415
+    from draftmeter.analyse.pooling import pooled  # noqa: PLC0415
+    from draftmeter.commands.figures import parts_of  # noqa: PLC0415
+
+    parts = [(source, part) for source in sources for part in parts_of(source)]
+    described = [
+        {
+            "source": part.name,
+            "model": part.model,
+            "kind": source.kind,
+            "counted_by": part.counts.counted_by,
+            "figures": as_data(headline(part.counts, part.lines, min_drafts)),
+            "notes": list(part.counts.notes),
+            "warnings": source.found.get("warnings", []),
+            "unknown": source.found.get("unknown", {}),
+            "refused": source.found.get("refused_count", 0),
+        }
+        for source, part in parts
+    ]
+    pool: dict[str, Any] | None = None
+    if len(parts) > 1:
+        result = pooled([part for _, part in parts])
+        if isinstance(result, str):
+            pool = {"figures": None, "notes": [], "unknown": result}
+        else:
+            counts, lines = result
+            figures = as_data(headline(counts, lines, min_drafts))
+            pool = {"figures": figures, "notes": list(counts.notes), "counted_by": counts.counted_by, "unknown": None}
+    return {"min_drafts": min_drafts, "sources": described, "pooled": pool}
+
+
+def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
+    """Every usable source below `paths`, and a line for what is not; raise :class:`UnusableInput` if there is none."""
+    from draftmeter.collect.reading import kinds  # noqa: PLC0415
+    from draftmeter.collect.reading.inputs import InputError, find_inputs  # noqa: PLC0415
+    from draftmeter.collect.reading.sources import read_input  # noqa: PLC0415
+
+    sources: list[Source] = []
+    not_read: list[str] = []
+    try:
+        found = find_inputs(paths)
+    except InputError as error:
+        raise UnusableInput(str(error)) from error
+    not_read += [f"{skipped.name}: {skipped.reason}" for skipped in found.skipped]
+    for item in found.inputs:
+        try:
+            if item.kind == kinds.TABLES and item.path is not None:
+                from draftmeter.collect.reading.tables import read_tables  # noqa: PLC0415
+
+                sources += read_tables(item.path)
+                continue
+            source = read_input(item, settings)
+        except InputError as error:
+            not_read.append(str(error))
+            continue
+        if source.unusable is not None:
+            not_read.append(f"{source.name}: {source.unusable}")
+        elif not source.counters:
+            cumulative = source.found.get("cumulative")
+            reason = (
+                "only cumulative records of a V0 engine, which say nothing of an interval" if cumulative else "no drafts in it"
+            )
+            not_read.append(f"{source.name}: {reason}")
+        else:
+            sources.append(source)
+    if not sources:
+        more = f" (and {len(not_read) - 1} more)" if len(not_read) > 1 else ""
+        raise UnusableInput(f"{not_read[0]}{more}" if not_read else f"{', '.join(paths)}: no file in it")
+    return sources, not_read

@@ -1,0 +1,60 @@
+"""What a watch has counted so far, kept up to date scrape by scrape."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from draftmeter.collect.counter_series import CounterSeries
+from draftmeter.collect.engine_counts import ALL, Counters, add_up, add_up_known
+from draftmeter.collect.exposition import Exposition
+
+BUCKETS = 30
+SHORTEST_BUCKET_S = 20.0
+
+
+@dataclass
+class Totals:
+    """The counts of one session of a watch, all models and engines together, over restarts of the server.
+
+    `counted` begins with the first scrape; `running` and `waiting` are those of the last one, null where unknown.
+    """
+
+    every_s: float
+    counted: Counters = field(default_factory=Counters)
+    running: int | None = None
+    waiting: int | None = None
+    restarts: int = 0
+
+    def __post_init__(self) -> None:
+        self._series = CounterSeries(self.every_s)
+        self._bucket_s = max(self.every_s, SHORTEST_BUCKET_S)
+        self._buckets: deque[tuple[int, Counters]] = deque()
+
+    @property
+    def recent_s(self) -> float:
+        """Seconds that :meth:`recent` reaches back."""
+        return BUCKETS * self._bucket_s
+
+    def add(self, t: float, reading: Exposition) -> bool:
+        """Take the scrape at `t` (Unix seconds); return whether it shows that the server restarted."""
+        for row in self._series.add(t, reading):
+            self._add_recent(row["end"], Counters(draft_tokens=row["drafted"], accepted=row["accepted"]))
+        result = self._series.result()
+        self.counted = add_up([part.counters for part in result.parts if part.engine == ALL]) if result.parts else Counters()
+        self.running = add_up_known(engine.running for engine in reading.engines)
+        self.waiting = add_up_known(engine.waiting for engine in reading.engines)
+        restarts, self.restarts = self.restarts, len(result.restarts)
+        return self.restarts > restarts
+
+    def recent(self, t: float) -> list[Counters]:
+        """Draft and accepted tokens of each part of the last minutes before `t` (Unix seconds), the oldest first."""
+        last = int(t // self._bucket_s)
+        found = dict(self._buckets)
+        return [found.get(number, Counters()) for number in range(last - BUCKETS + 1, last + 1)]
+
+    def _add_recent(self, t: float, gained: Counters) -> None:
+        number = int(t // self._bucket_s)
+        if self._buckets and self._buckets[-1][0] == number:
+            gained = add_up([self._buckets.pop()[1], gained])
+        self._buckets.append((number, gained))
+        while self._buckets[0][0] <= number - BUCKETS:
+            self._buckets.popleft()
