@@ -1,19 +1,22 @@
-"""Rule `collect`: turn the records of all boots into the tables counters, intervals, requests and checks."""
+"""Rule `collect`: turn the records of all boots, and stored files, into the tables counters, intervals, requests and checks."""
 
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
+from draftmeter.archive import StoredSource
 from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.job import job
 
 log = logging.getLogger("collect")
 
 
-def collect(boots: Sequence[Path], outputs: dict[str, tuple[Path, Path]]) -> None:
-    """Read the records that `boots` (boot.json files) list; write each table to its pair of parquet and csv paths."""
-    log.info("reading the records of %d boots", len(boots))
-    tables = build_tables(boots)
+def collect(boots: Sequence[Path], stored: Sequence[StoredSource], outputs: dict[str, tuple[Path, Path]]) -> None:
+    """Read the records that `boots` (boot.json files) list and the `stored` files; write each table as parquet and csv."""
+    log.info("reading the records of %d boots and %d stored files or folders", len(boots), len(stored))
+    tables = build_tables(boots, stored)
     failed = tables.checks[tables.checks["status"] == "failed"]
     for row in failed.itertuples():
         log.warning("%s/%s/%s: check failed: %s: %s", row.server, row.boot, row.run, row.check, row.reason)
@@ -29,6 +32,7 @@ if "snakemake" in globals():
     with job(smk.log[0], CollectError):
         collect(
             [Path(path) for path in smk.input.boots],
+            TypeAdapter(list[StoredSource]).validate_json(smk.params.stored),
             {
                 name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"]))
                 for name in ("counters", "intervals", "requests", "checks")

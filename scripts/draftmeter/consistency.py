@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from draftmeter.redaction import is_secret
@@ -26,9 +26,8 @@ def problems(study: Study) -> list[str]:
 
     Names that are not defined come alone: the other checks follow them.
     """
-    undefined = list(_undefined_names(study))
-    if undefined:
-        return undefined
+    if unknown := list(_undefined_names(study)):
+        return unknown
     found = [*_kind(study), *_ranges(study)]
     for name, server in study.servers.items():
         found += [*_server(name, server), *_names_of_arguments(name, server), *_capacity(study, name, server)]
@@ -40,21 +39,17 @@ def problems(study: Study) -> list[str]:
 
 
 def _undefined_names(study: Study) -> Iterator[str]:
-    def check(key: str, name: str, defined: Collection[str]) -> Iterator[str]:
-        if name not in defined:
-            yield f"{key}: found {name!r}, which is not defined; defined are {sorted(defined)}"
-
     for name, server in study.servers.items():
-        yield from check(f"servers.{name}.model", server.model, study.models)
+        yield from undefined(f"servers.{name}.model", server.model, study.models)
         for run in server.runs:
-            yield from check(f"servers.{name}.runs", run, study.runs)
+            yield from undefined(f"servers.{name}.runs", run, study.runs)
     for name, workload in study.workloads.items():
-        yield from check(f"workloads.{name}.prompts", workload.prompts, study.prompts)
+        yield from undefined(f"workloads.{name}.prompts", workload.prompts, study.prompts)
     for name, planned in study.runs.items():
-        yield from check(f"runs.{name}.workload", planned.workload, study.workloads)
-    yield from check("report.production", study.report.production, study.workloads)
+        yield from undefined(f"runs.{name}.workload", planned.workload, study.workloads)
+    yield from undefined("report.production", study.report.production, study.workloads)
     for row in study.report.controlled:
-        yield from check("report.controlled", row, study.workloads)
+        yield from undefined("report.controlled", row, study.workloads)
 
 
 def _kind(study: Study) -> Iterator[str]:
@@ -186,11 +181,9 @@ def _report(study: Study) -> Iterator[str]:
             f"report.production: found {production!r}, a workload without sessions; "
             f"its intervals are read as a time series, so name one with sessions: {with_sessions}"
         )
-    rows = [production, *controlled]
-    for row in dict.fromkeys(rows):
-        if rows.count(row) > 1:
-            where = "is the production row as well" if row == production else "is listed twice"
-            yield f"report.controlled: found {row!r}, which {where}; name each row once"
+    yield from repeated_rows(production, controlled)
+    yield from misplaced(controlled, study.report.published)
+    for row in dict.fromkeys([production, *controlled]):
         servers = [name for name, server in study.servers.items() if row in {study.runs[run].workload for run in server.runs}]
         if not servers:
             yield f"report: no server runs workload {row!r}; add a run of it or drop the row"
@@ -199,6 +192,30 @@ def _report(study: Study) -> Iterator[str]:
                 f"report: workload {row!r} is run by the servers {servers}, and its row would pool them; "
                 "give each server a workload of its own"
             )
+
+
+def repeated_rows(production: str, controlled: list[str]) -> Iterator[str]:
+    """One line for each workload that the report names more than once."""
+    rows = [production, *controlled]
+    for row in dict.fromkeys(rows):
+        if rows.count(row) > 1:
+            where = "is the production row as well" if row == production else "is listed twice"
+            yield f"report.controlled: found {row!r}, which {where}; name each row once"
+
+
+def misplaced(controlled: list[str], published: Mapping[str, str]) -> Iterator[str]:
+    """One line for each workload that cannot stand beside one of the published study."""
+    for row, name in published.items():
+        if row not in controlled:
+            yield f"report.published.{row}: found no such row in report.controlled, whose figures stand beside published ones"
+        if list(published.values()).index(name) != list(published).index(row):
+            yield f"report.published.{row}: found {name!r}, which stands beside another workload already; one of them can"
+
+
+def undefined(key: str, name: str, defined: Collection[str]) -> Iterator[str]:
+    """One line if `name` is not defined."""
+    if name not in defined:
+        yield f"{key}: found {name!r}, which is not defined; defined are {sorted(defined)}"
 
 
 def _limit(server: Server, argument: str) -> int | None:

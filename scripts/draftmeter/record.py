@@ -9,13 +9,18 @@ Layout, one folder a run: ``results/records/<server>/<boot>/attempt-<n>/<run>/``
 ``requests.jsonl``     one :class:`RequestRow` a request; never prompts or replies, only their hashes
 =====================  ==============================================================================
 
-A run in progress lives in ``<run>.partial``; the folder is renamed once it is whole.
+A run in progress lives in ``<run>.partial``; the folder is renamed once it is whole. A stored record may hold any
+of its files but ``record.json`` compressed, as ``<name>.gz`` or ``<name>.zst``.
 """
 
+import gzip
+import io
 import json
+import zlib
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -169,14 +174,51 @@ def read_boot(path: Path) -> Boot:
         raise RecordError(f"{path}: not a boot.json: {error}") from error
 
 
+def open_raw(folder: Path, name: str) -> BinaryIO:
+    """Open a raw file of a record for its bytes, plain or compressed; raise :class:`RecordError` for none, or a damaged one."""
+    if (folder / name).is_file():
+        return (folder / name).open("rb")
+    for ending, decompress in _COMPRESSIONS.items():
+        path = folder / f"{name}{ending}"
+        if path.is_file():
+            try:
+                return io.BytesIO(decompress(path.read_bytes()))
+            except (OSError, EOFError, ValueError, zlib.error) as error:
+                raise RecordError(f"{path}: cannot be decompressed: {error}") from error
+    raise RecordError(f"{folder / name}: not found, neither plain nor as .gz or .zst")
+
+
+def read_raw(folder: Path, name: str) -> str:
+    """The text of a raw file of a record, plain or compressed; raise :class:`RecordError` if it cannot be read."""
+    with open_raw(folder, name) as file:
+        try:
+            return file.read().decode()
+        except (OSError, ValueError) as error:
+            raise RecordError(f"{folder / name}: cannot be read: {error}") from error
+
+
+def _decompress_zstd(data: bytes) -> bytes:
+    import zstandard  # noqa: PLC0415  only where a record is stored so
+
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        content = frame.decompress(data)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from error
+    if not frame.eof or frame.unused_data:
+        raise ValueError("the file does not hold one whole zstd frame; it was cut short or changed")
+    return content
+
+
+_COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".zst": _decompress_zstd}
+
+
 def read_requests(folder: Path) -> list[RequestRow]:
     """Read requests.jsonl of a record; a malformed line is an error that names the line."""
-    path = folder / "requests.jsonl"
     rows = []
-    with path.open() as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                rows.append(RequestRow.model_validate(json.loads(line)))
-            except ValueError as error:
-                raise RecordError(f"{path}, line {number}: not a request row: {error}") from error
+    for number, line in enumerate(io.StringIO(read_raw(folder, "requests.jsonl")), start=1):
+        try:
+            rows.append(RequestRow.model_validate(json.loads(line)))
+        except ValueError as error:
+            raise RecordError(f"{folder / 'requests.jsonl'}, line {number}: not a request row: {error}") from error
     return rows

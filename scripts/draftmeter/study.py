@@ -1,7 +1,7 @@
 """The config of a study as strict models: one complete file, every key with a meaning, an unknown key an error."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -14,18 +14,25 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
+Config = TypeVar("Config", bound=Strict)
+
 
 class ConfigError(ValueError):
     """A config that cannot be used: which key, what was found, what would be right."""
 
 
-class StudyIdentity(Strict):
-    """Who the study is, and the two numbers that everything else is derived from: seed and scale."""
+class Identity(Strict):
+    """Who the study is, and the seed that everything random is derived from."""
 
     name: Name
     title: str
     kind: Literal["known_answer", "served_model"]
     seed: Annotated[int, Field(ge=0)]
+
+
+class StudyIdentity(Identity):
+    """With the number that multiplies the size of every run."""
+
     scale: Positive
 
 
@@ -175,6 +182,11 @@ class Workload(Strict):
     sampling: Sampling
     sessions: Sessions | None = None
 
+    @property
+    def clusters(self) -> Literal["sessions", "prompts"]:
+        """What makes requests alike: the session they belong to, or the prompt that several runs send."""
+        return "prompts" if self.sessions is None else "sessions"
+
 
 class Run(Strict):
     """One workload at one number of streams. Session traffic has a duration, other runs a number of requests."""
@@ -196,11 +208,16 @@ class Analysis(Strict):
     resamples: Annotated[int, Field(ge=100)]
 
 
+PublishedWorkload = Literal["evaluation_set", "public_reasoning_on", "synthetic", "pair_reasoning_on", "pair_reasoning_off"]
+
+
 class Report(Strict):
-    """Rows of Table 1: the session traffic of the production server first, then controlled workloads; one server runs each."""
+    """Rows of Table 1: production first, then controlled workloads, if there are any."""
 
     production: Name
-    controlled: Annotated[list[Name], Field(min_length=1)]
+    controlled: list[Name]
+    published: dict[Name, PublishedWorkload]
+    """The controlled workload of the published study that one of ours stands beside."""
     authors: list[str]
 
 
@@ -230,21 +247,31 @@ class Study(Strict):
 
 def parse_study(config: dict[str, Any]) -> Study:
     """Validate a config given as plain data; raise :class:`ConfigError` with one line for each wrong key."""
+    return validated(Study, config)
+
+
+def validated(model: type[Config], config: dict[str, Any]) -> Config:
+    """`config` as a `model`; raise :class:`ConfigError` with one line for each wrong key."""
     try:
-        return Study.model_validate(config)
+        return model.model_validate(config)
     except ValidationError as error:
         raise ConfigError("\n".join(["the config is not usable:", *map(_describe, error.errors())])) from error
 
 
 def read_study(path: Path) -> Study:
     """Read and validate a config file."""
+    return parse_study(read_yaml(path))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A config file as plain data; raise :class:`ConfigError` for one that cannot be read or is no mapping."""
     try:
         config = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(config, dict):
         raise ConfigError(f"{path}: found {type(config).__name__}; a config is a mapping of keys")
-    return parse_study(config)
+    return config
 
 
 def _describe(error: Any) -> str:

@@ -24,3 +24,7 @@ def test_the_paper_needs_neither_vllm_nor_torch(study: Path, tmp_path: Path) -> 
     assert answer.returncode == 0, answer.stderr
     assert "server starts" not in answer.stderr
     assert paper_bytes(folder) == paper_bytes(study)
+    archive = tmp_path / "archive"
+    command = [environment / "bin" / "snakemake", "--snakefile", ROOT / "Snakefile", "--directory", archive]
+    subprocess.run([*command, "--configfile", ROOT / "config" / "archive.yaml"], cwd=ROOT, check=True, timeout=300)
+    assert paper_bytes(archive).keys() == paper_bytes(study).keys()

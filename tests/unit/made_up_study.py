@@ -10,6 +10,7 @@ import pandas as pd
 import yaml
 
 from draftmeter.plan import boot_names
+from draftmeter.record import Record
 from draftmeter.strict import write_json
 from draftmeter.study import Study, parse_study
 
@@ -58,6 +59,14 @@ class MadeUp:
     requests: pd.DataFrame
     checks: pd.DataFrame
     known_answer: dict[str, Any]
+
+    def records(self) -> list[Record]:
+        """The record of each run, in the order of servers, boots and runs."""
+        return [
+            Record.model_validate(_record(self.study, server, boot, run, order))
+            for server, boot in _boots(self.study)
+            for order, run in enumerate(self.study.servers[server].runs, start=1)
+        ]
 
     def write(self, folder: Path) -> tuple[list[Path], list[Path], Path]:
         """Write the tables, a boot.json with records for each boot, and known_answer.json; return their paths."""
@@ -142,6 +151,8 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
                 "prompt_sha256": f"{10**6 * bool(workload.sessions) + number:064x}",
                 "category": category,
                 "max_tokens": limit,
+                "prompt_tokens": 40 + 3 * (number % 20),
+                "cached_tokens": 16 * (number % 3),
                 "reply_tokens": 1 + drafts + sum(at),
                 "drafts": drafts,
                 "draft_tokens": K * drafts,
@@ -157,13 +168,21 @@ def _counters(study: Study, identity: dict[str, Any], rows: list[dict[str, Any]]
     run = study.runs[identity["run"]]
     names = ["drafts", "draft_tokens", *(f"accepted_{position}" for position in range(1, K + 1))]
     return {
+        "source": "/".join(map(str, identity.values())),
         **identity,
         "workload": run.workload,
         "streams": run.streams,
+        "model": "known-answer",
+        "engine_version": "0.0.1",
+        "counted_by": "counters",
+        "restarts": 0,
         "k": K,
         **{name: sum(row[name] for row in rows) for name in names},
         "accepted": sum(row["accepted_tokens"] for row in rows),
         "generation_tokens": sum(row["reply_tokens"] for row in rows),
+        "prompt_tokens": sum(row["prompt_tokens"] for row in rows),
+        "reasoning": study.workloads[run.workload].reasoning,
+        "seconds": 400.0,
         "requests_finished": len(rows),
     }
 
@@ -191,7 +210,10 @@ def _lines(rng: np.random.Generator, identity: dict[str, Any], window: float, wo
             {
                 **identity,
                 "workload": workload,
-                "line": 2 * number + 1,
+                "offset": 300 * number,
+                "process": "APIServer pid=1",
+                "engine": "0",
+                "wording": "0.10.2+",
                 "start": end - window,
                 "end": end,
                 "window_s": float(window),
@@ -201,6 +223,7 @@ def _lines(rng: np.random.Generator, identity: dict[str, Any], window: float, wo
                 "drafted": K * drafts,
                 "accepted": sum(at),
                 "accepted_k_exact": True,
+                "running": number % 4,
                 **{f"accepted_{position}": count for position, count in enumerate(at, start=1)},
             }
         )

@@ -1,13 +1,13 @@
 """The cross-checks: residual 0 for a consistent record, and each inconsistency found by its own check."""
 
-from dataclasses import replace
+import io
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from made_up_records import START, log_lines, random_requests, record, request, server_states
 
-from draftmeter.collect.loglines import read_intervals
+from draftmeter.collect.log import Known, read_log
 from draftmeter.collect.prometheus import Difference, count_changes, difference, read_scrape
 from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.record import RequestRow
@@ -18,14 +18,15 @@ ROWS = random_requests(12)
 
 def consistent(rows: list[RequestRow] = ROWS, **changes: Any) -> Sources:
     before, after = (read_scrape(exposition(state)) for state in server_states(rows))
-    intervals = read_intervals(log_lines(rows), zone="+00:00", start=START, log_interval_s=2.0, k=before.k)
+    log = io.BytesIO("".join(f"{line}\n" for line in log_lines(rows)).encode())
+    reading = read_log(log, Known(zone="+00:00", near_start=START, log_interval_s=2.0, k=before.k))
     values = {
         "record": record("traffic", requests=len(rows)),
         "before": before,
         "after": after,
         "counts": difference(before, after),
         "requests": rows,
-        "intervals": intervals,
+        "intervals": [row for batch in reading.batches() for row in batch.to_pylist()],
     }
     return Sources(**{**values, **changes})
 
@@ -75,8 +76,8 @@ def test_a_missing_line_shows_as_a_negative_residual_of_lines() -> None:
     last = sources.intervals[-1]
     found = not_ok(consistent(intervals=sources.intervals[:-1]))
     assert {name: check.residual for name, check in found.items()} == {
-        "lines against counters: draft tokens": -last.drafted,
-        "lines against counters: accepted": -last.accepted,
+        "lines against counters: draft tokens": -last["drafted"],
+        "lines against counters: accepted": -last["accepted"],
     }
 
 
@@ -176,7 +177,7 @@ def test_a_lost_request_is_a_failed_check() -> None:
 
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_log_in_another_time_zone_is_outside_the_run(hours: int) -> None:
-    moved = [replace(line, end=line.end + 3600 * hours) for line in consistent().intervals]
+    moved = [{**line, "end": line["end"] + 3600 * hours} for line in consistent().intervals]
     found = not_ok(consistent(intervals=moved))
     assert set(found) == {"lines within the run"}
     assert (found["lines within the run"].status, found["lines within the run"].residual) == ("failed", len(moved))
@@ -186,7 +187,7 @@ def test_a_log_in_another_time_zone_is_outside_the_run(hours: int) -> None:
 @pytest.mark.parametrize(("seconds", "outside"), [(-1.5, 1), (-1.0, 0), (31.0, 0), (31.5, 1)])
 def test_a_time_stamp_may_be_a_second_off(seconds: float, outside: int) -> None:
     lines = list(consistent().intervals)
-    lines[0] = replace(lines[0], end=START.timestamp() + seconds)
+    lines[0] = {**lines[0], "end": START.timestamp() + seconds}
     checks = {check.check: check for check in reconcile(consistent(intervals=lines))}
     assert checks["lines within the run"].found == outside
 
@@ -203,7 +204,7 @@ def test_lines_of_another_interval_are_noticed(said: float, status: str) -> None
 
 def test_idle_intervals_and_few_lines_are_no_wrong_spacing() -> None:
     lines = list(consistent().intervals)
-    late = [replace(line, end=line.end + 12) for line in lines[4:]]
+    late = [{**line, "end": line["end"] + 12} for line in lines[4:]]
     longer = record("traffic", requests=len(ROWS), end=START + timedelta(seconds=60))
     assert not not_ok(consistent(record=longer, intervals=[*lines[:4], *late]))
     check = not_ok(consistent(intervals=lines[:4]))["spacing of lines is the log interval"]

@@ -1,8 +1,20 @@
 """How often a server started, and which attempts its records are of."""
 
+from collections.abc import Iterable
+
+import pandas as pd
 from made_up_records import record
 
-from draftmeter.analyse.setup import setup_rows
+from draftmeter.analyse.setup import setup_rows as rows_of
+from draftmeter.analyse.tables import COUNTERS, INTERVALS, Tables
+from draftmeter.facts import SetupRow
+from draftmeter.record import Record
+
+NOTHING = Tables(*(pd.DataFrame(columns=names) for names in (COUNTERS, INTERVALS, [], [])))
+
+
+def setup_rows(records: Iterable[Record]) -> list[SetupRow]:
+    return rows_of(records, NOTHING)
 
 
 def test_a_boot_finished_in_two_attempts_is_two_starts() -> None:

@@ -24,9 +24,9 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return config
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
-def test_shipped_configs_are_valid(path: Path) -> None:
-    study = read_study(path)
+@pytest.mark.parametrize("name", ["config.yaml", "h200.yaml"])
+def test_shipped_configs_are_valid(name: str) -> None:
+    study = read_study(CONFIGS / name)
     for server in study.servers:
         for boot in boot_names(study, server):
             assert plan_boot(study, server, boot).runs

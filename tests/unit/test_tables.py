@@ -10,7 +10,7 @@ import pytest
 from made_up_records import START, random_requests, request, write_boot
 
 from draftmeter.analyse.verdict import CheckFailed, check_rows, judge
-from draftmeter.collect.tables import REQUESTS_SCHEMA, CollectError, build_tables, write_table
+from draftmeter.collect.tables import REQUESTS, CollectError, build_tables, write_table
 from draftmeter.record import RequestRow
 from draftmeter.strict import canonical_json
 from made_up_server import ServerState, exposition
@@ -60,7 +60,9 @@ def test_intervals_hold_what_was_planted_across_new_year(boots: list[Path]) -> N
     assert traffic["drafts"].tolist() == [(rows[n].drafts or 0) + (rows[n + 1].drafts or 0) for n in range(0, 12, 2)]
     assert traffic["drafts_exact"].all() and traffic["accepted_k_exact"].all()
     assert (traffic[["accepted_1", "accepted_2", "accepted_3"]].sum(axis=1) == traffic["accepted"]).all()
-    assert traffic["line"].tolist() == [2, 4, 6, 8, 10, 12]
+    log = (boots[0].parent / RUN / "server.log").read_bytes()
+    starts = [log.rindex(b"\n", 0, found.start()) + 1 for found in re.finditer(b"SpecDecoding", log)]
+    assert traffic["offset"].tolist() == starts
     assert (traffic["end"] - START.timestamp()).tolist() == [2, 4, 6, 8, 10, 12]
     assert traffic["running"].tolist() == [2] * 6
 
@@ -79,7 +81,7 @@ def test_requests_hold_what_was_planted(boots: list[Path]) -> None:
 
 def test_every_field_of_a_request_has_its_column() -> None:
     lists = {"chunk_times", "acceptance_histogram", "per_step_accepted", "per_step_drafted"}
-    assert RequestRow.model_fields.keys() - lists <= REQUESTS_SCHEMA.keys()
+    assert RequestRow.model_fields.keys() - lists <= REQUESTS.keys()
 
 
 def test_a_controlled_run_passes_every_check(boots: list[Path]) -> None:
@@ -181,14 +183,15 @@ BAD_RECORDS = {
     "line 12: not a request row": lambda folder: cut(folder / "requests.jsonl", 40),
     "metrics-after.prom: .*speculation is off": without_speculation,
     "metrics-after.prom: .*cut short": lambda folder: cut(folder / "metrics-after.prom", 9),
-    "No such file .*metrics-before.prom": lambda folder: (folder / "metrics-before.prom").unlink(),
-    "server.log, line 13: found 'a line": lambda folder: (folder / "server.log").write_text(
-        (folder / "server.log").read_text() + "a line of another kind\n"
+    "metrics-before.prom: not found, neither plain nor as": lambda folder: (folder / "metrics-before.prom").unlink(),
+    "server.log, byte [1-9][0-9]*: .*1 such records in all": lambda folder: cut(folder / "server.log", 200),
+    "server.log, byte [1-9][0-9]*: found 2 positions; expected K = 3": lambda folder: (folder / "server.log").write_text(
+        re.sub(r"rate: (\S+, \S+), \S+,", r"rate: \1,", (folder / "server.log").read_text())
     ),
-    "No such file .*server.log": lambda folder: (folder / "server.log").unlink(),
+    "server.log: not found, neither plain nor as": lambda folder: (folder / "server.log").unlink(),
     "num_speculative_tokens 4": lambda folder: edit_record(folder, speculative={"num_speculative_tokens": 4}),
     "record.json is of .*'another'.* boot.json lists": lambda folder: edit_record(folder, fingerprint="another"),
-    "can't decode byte": lambda folder: (folder / "server.log").write_bytes(b"\xff\xfe"),
+    "requests.jsonl: cannot be read: .*decode byte": lambda folder: (folder / "requests.jsonl").write_bytes(b"\xff\xfe"),
 }
 
 

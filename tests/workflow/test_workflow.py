@@ -10,6 +10,7 @@ import pytest
 import yaml
 from study_run import write_config
 
+from draftmeter.archive import Archive
 from draftmeter.study import Study, read_study
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +102,6 @@ def test_a_study_is_its_own_file_and_nothing_of_the_default(tmp_path: Path) -> N
 def test_every_key_of_the_config_is_explained() -> None:
     """config/README.md names each key of the models; a key that is added without a word fails here."""
     text = (ROOT / "config" / "README.md").read_text()
-    schema = Study.model_json_schema()
-    keys = {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
+    schemas = [Study.model_json_schema(), Archive.model_json_schema()]
+    keys = {key for schema in schemas for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
     assert not {key for key in keys - {"source", "kind"} if f"`{key}`" not in text and f"## {key}" not in text}

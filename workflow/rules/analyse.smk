@@ -1,4 +1,11 @@
-# Needs: tables, and the known answers where there are some. Makes: estimates with their uncertainty.
+# Needs: tables, and the known answers or the published figures where there are some. Makes: estimates with their uncertainty.
+
+# Acceptance that was set by construction is never compared with what was published.
+PUBLISHED = (
+    []
+    if STUDY.study.kind == "known_answer"
+    else os.path.relpath(ROOT / "config" / "published.yaml")
+)
 
 
 rule analyse:
@@ -7,11 +14,14 @@ rule analyse:
         **{table: f"results/tables/{table}.parquet" for table in TABLES},
         records=BOOTS,
         known_answer=ANSWERS,
+        published=PUBLISHED,
     output:
         facts="results/estimates/facts.json",
         table1="results/estimates/table1.csv",
         figure1_intervals="results/estimates/figure1_intervals.csv",
         figure1_fifths="results/estimates/figure1_fifths.csv",
+        figure2="results/estimates/figure2.csv",
+        figure3="results/estimates/figure3.csv",
         calibration="results/estimates/calibration.csv",
     log:
         "results/logs/analyse.log",

@@ -1,17 +1,20 @@
-# Needs: the records that boot.json files list. Makes: tidy tables and the cross-check of the three sources.
+# Needs: the records that boot.json files list, and stored files. Makes: tidy tables and the cross-check of the sources.
 
 
 rule collect:
     input:
         modules("collect"),
         boots=BOOTS,
+        files=STORED_FILES,
     output:
         **{f"{table}_parquet": f"results/tables/{table}.parquet" for table in TABLES},
         **{f"{table}_csv": f"results/tables/{table}.csv" for table in TABLES},
     log:
         "results/logs/collect.log",
     localrule: True
+    params:
+        stored=lambda wildcards: STORED_SOURCES,
     message:
-        "Collect the records of {input.boots} into tables"
+        "Collect records and stored files into tables"
     script:
         "../../scripts/collect.py"

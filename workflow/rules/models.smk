@@ -1,16 +1,4 @@
-# Needs: the config. Makes: the config as used, each model ready for a server, and what is known about the known-answer model.
-
-
-rule write_config:
-    output:
-        CONFIG_USED,
-    log:
-        "results/logs/write_config.log",
-    localrule: True
-    params:
-        study=study_json,
-    script:
-        "../../scripts/write_config.py"
+# Needs: the config. Makes: each model ready for a server, and what is known about the known-answer model.
 
 
 # Asked for by name only: looks up the revisions that the config leaves unresolved. The lock belongs into version control.

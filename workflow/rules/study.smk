@@ -1,0 +1,44 @@
+# What only a study that measures has: boots, models, and what a measuring job asks for.
+from draftmeter.models.lock import with_locked_revisions
+from draftmeter.plan import boot_names, known_answer_model_name, plan_boot
+
+MODELS_LOCK = "models.lock.json"
+
+try:
+    STUDY = with_locked_revisions(STUDY, Path(MODELS_LOCK))
+except ConfigError as error:
+    refuse(error)
+
+BOOTS = [
+    f"results/records/{server}/{boot}/boot.json"
+    for server in STUDY.servers
+    for boot in boot_names(STUDY, server)
+]
+STORED_FILES, STORED_SOURCES = [], "[]"
+ANSWERS_OF = known_answer_model_name(STUDY)
+ANSWERS = [f"results/models/{ANSWERS_OF}/known_answer.json"] if ANSWERS_OF else []
+
+
+def checkpoint_modules(wildcards):
+    """What decides the bytes of a checkpoint that the study writes; other models are not ours to rewrite."""
+    written = STUDY.models[wildcards.model].source == "known_answer"
+    names = ["known_answer.py", "checkpoint.py"] if written else []
+    return [
+        os.path.relpath(ROOT / "scripts" / "draftmeter" / "models" / name)
+        for name in names
+    ]
+
+
+def resource(name):
+    """What a measuring job asks for, from the server's config."""
+
+    def ask(wildcards):
+        return getattr(STUDY.servers[wildcards.server].resources, name)
+
+    return ask
+
+
+wildcard_constraints:
+    server="|".join(STUDY.servers),
+    model="|".join(STUDY.models),
+    boot=r"boot-\d+",
