@@ -1,4 +1,4 @@
-"""Log and /metrics of a real vLLM 0.32.0 server with two data-parallel engines: what it printed after eight requests, as it stood."""
+"""Log and /metrics of a real vLLM 0.32.0 server with two data-parallel engines, as it stood after eight requests."""
 
 from pathlib import Path
 
