@@ -9,12 +9,15 @@ from pathlib import Path
 from draftmeter.analyse.calibration import COLUMNS, read_known_answer
 from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.fifths import FIFTH_COLUMNS
-from draftmeter.analyse.lines import INTERVAL_COLUMNS
+from draftmeter.analyse.lines import INTERVAL_COLUMNS, TIME_COLUMNS
+from draftmeter.analyse.memory import CURVE_COLUMNS
+from draftmeter.analyse.published import read_published
 from draftmeter.analyse.setup import read_records
 from draftmeter.analyse.tables import read_tables, write_csv
+from draftmeter.archive import Archive, parse_config
 from draftmeter.job import job
 from draftmeter.strict import write_json
-from draftmeter.study import Study, parse_study
+from draftmeter.study import Study
 
 logger = logging.getLogger("analyse")
 
@@ -27,18 +30,30 @@ class Outputs:
     table1: Path
     figure1_intervals: Path
     figure1_fifths: Path
+    figure2: Path
+    figure3: Path
     calibration: Path
 
 
-def analyse(study: Study, tables: Sequence[Path], boots: Sequence[Path], known_answer: Path | None, out: Outputs) -> None:
+def analyse(
+    study: Study | Archive,
+    tables: Sequence[Path],
+    boots: Sequence[Path],
+    known_answer: Path | None,
+    published: Path | None,
+    out: Outputs,
+) -> None:
     """Write all estimates of `study`. `tables`: counters, intervals, requests, checks; `boots`: the boot.json files."""
     logger.info("study %s: reading %d tables and %d boots", study.study.name, len(tables), len(boots))
     known = None if known_answer is None else read_known_answer(known_answer)
     counters, intervals, requests, checks = tables
-    estimates = estimate(study, read_tables(counters, intervals, requests, checks), read_records(boots), known)
+    beside = None if published is None else read_published(published)
+    estimates = estimate(study, read_tables(counters, intervals, requests, checks), read_records(boots), known, beside)
     write_csv(out.table1, estimates.table1_columns, estimates.table1)
     write_csv(out.figure1_intervals, INTERVAL_COLUMNS, estimates.intervals)
     write_csv(out.figure1_fifths, FIFTH_COLUMNS, estimates.fifths)
+    write_csv(out.figure2, TIME_COLUMNS, estimates.over_time)
+    write_csv(out.figure3, CURVE_COLUMNS, estimates.curve)
     write_csv(out.calibration, COLUMNS, [row.model_dump(mode="json") for row in estimates.calibration])
     write_json(out.facts, estimates.facts)
     unknown = sum(fact["value"] is None for fact in estimates.facts["facts"].values())
@@ -54,9 +69,10 @@ if "snakemake" in globals():
     smk = globals()["snakemake"]
     with job(smk.log[0], ValueError):
         analyse(
-            study=parse_study(json.loads(smk.params.study)),
+            study=parse_config(json.loads(smk.params.study)),
             tables=[Path(smk.input[name]) for name in ("counters", "intervals", "requests", "checks")],
             boots=paths(smk.input.records),
             known_answer=next(iter(paths(smk.input.get("known_answer"))), None),
+            published=next(iter(paths(smk.input.get("published"))), None),
             out=Outputs(**{name: Path(path) for name, path in smk.output.items()}),
         )

@@ -28,32 +28,37 @@ class StudyFacts(Strict):
     title: str
     kind: Literal["known_answer", "served_model"]
     seed: int
-    scale: float
+    archive: bool
+    """Whether it is made of stored files, and measured nothing itself."""
+    scale: float | None
+    """Multiplies the size of every run; null for an archive, which has none."""
     z_limit: float
     """Standard errors by which a measured figure may differ from the exact one."""
     authors: list[str]
 
 
 class SetupRow(Strict):
-    """One server. A property that differs between its records holds every value found, separated by semicolons."""
+    """One server. A property that differs between its records holds every value found, separated by semicolons; null: unknown."""
 
     server: str
-    model: str
-    model_revision: str
-    precision: str
-    method: str
-    k: int
-    engine_version: str
+    model: str | None
+    model_revision: str | None
+    precision: str | None
+    method: str | None
+    k: int | None
+    engine_version: str | None
     attention_backend: str | None
-    log_interval_s: float
-    corrections: list[str]
-    starts: int
+    log_interval_s: float | None
+    corrections: list[str] | None
+    starts: int | None
     """Starts of the server that left a record: a boot that was interrupted is finished by another start."""
     attempts: list[str]
     """Boots that took more than one attempt, each with the attempts whose records are used."""
-    hardware: str
+    hardware: str | None
     driver: str | None
     git_commit: str | None
+    source: str | None
+    """The file or folder that all this was read from, where no record of a study describes the server; it says no more."""
 
 
 class Table1Row(Strict):
@@ -64,6 +69,8 @@ class Table1Row(Strict):
     workload: str
     label: str
     role: Literal["production", "controlled"]
+    counted_by: Literal["counters", "lines"]
+    """What its totals are: differences of the server's counters, or sums of its log lines where there are no counters."""
 
 
 class CalibrationRow(Strict):
@@ -91,3 +98,39 @@ class CheckSummary(Strict):
     unknown: int
     max_abs_residual: float | None
     unit: str
+
+
+class Claim(Strict):
+    """One claim of the published study, judged: it holds with the interval inside its region, and fails with it outside.
+
+    Where several figures decide, `value`, `low`, `high` and `unit` are those of the fact `decisive`: the first one that
+    fails, or else cannot tell, or else lies nearest to the end of its region.
+    """
+
+    name: str
+    statement: str
+    outcome: Literal["holds", "fails", "cannot tell"]
+    facts: list[str]
+    """Keys of the facts that were looked at; those that `cannot tell` for want of a fact name it all the same."""
+    decisive: str | None
+    """Key of one of them; null where none has a value."""
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    region: str
+    """In words, with whose margin it is."""
+    reason: str
+    """How the outcome follows, in a sentence part that can stand after the outcome."""
+
+
+class Comparison(Strict):
+    """The published value of a figure, beside the fact `key` of this study."""
+
+    key: str
+    published: float
+    """In the unit of the fact."""
+    printed: str
+    """As it was printed: its digits say how well it is known."""
+    note: str
+    """What makes the two not quite the same thing; empty where nothing does."""

@@ -25,24 +25,43 @@ PRODUCTION = STUDY.report.production
 CONTROLLED = STUDY.report.controlled
 ROW_QUANTITIES = [
     "drafts", "draft_tokens", "accepted", "requests", "accepted_over_drafted",
-    *(f"share_through_{k}" for k in range(1, K + 1)), *(f"chance_{k}" for k in range(1, K + 1)),
-    "tokens_per_step", "emitted_tokens_per_step", "formula_first_position", "formula_error",
+    "accepted_over_checked", *(f"share_through_{k}" for k in range(1, K + 1)), *(f"chance_{k}" for k in range(1, K + 1)),
+    *(f"rise_{k}" for k in range(2, K + 1)), "chance_slope", "equal_chances_p",
+    "tokens_per_step", *(f"tokens_per_step_at_{k}" for k in range(1, K)), "emitted_tokens_per_step", "emitted_minus_verified",
+    *(f"formula_{rate}" for rate in ("first_position", "checked", "accepted_over_drafted")),
+    *(f"formula_{rate}_error" for rate in ("first_position", "checked", "accepted_over_drafted", "last_terms")),
+    "mean_prompt_tokens", "mean_reply_tokens", "request_weighted_acceptance", "other_clients_share",
+    *(f"{name}_third_{number}" for name in ("prompt", "cached") for number in (1, 2, 3)),
 ]  # fmt: skip
 SPREAD = [
     "min_drafts", "qualifying", "share_of_lines", "share_of_draft_tokens", "p10", "p90", "min", "max", "sd_pp",
-    "sampling_sd_pp", "variance_ratio",
+    "sampling_sd_pp", "variance_ratio", "tokens_per_step_p10", "tokens_per_step_p90", "tokens_per_step_spread",
+    *(f"step_rate_correlation_{running}" for running in (1, 2, 3)),
+]  # fmt: skip
+OF_INTERVALS = [
+    "lines", "hours_with_lines", "hours_of_counters", "lines_vs_counters_gap", "most_running",
+    *(f"step_rate_{name}" for name in ("p10", "p90", "p90_over_p10", "correlation_lowest", "correlation_highest")),
+    *(f"autocorrelation_{seconds}s" for seconds in (2, 6, 60, 120)),
+    *(f"decay_{name}" for name in ("components", "white_share", "aic_difference")),
+    *(f"decay_{name}_{what}" for name in ("fast", "slow") for what in ("s", "weight")),
+    *(f"running_{number}" for number in range(6)), "running_6plus",
+    "load_range_pp", "idle_minus_loaded_pp", "load_slope_pp", "explained_by_load", "explained_by_workload", "between_sd_pp",
+    *(f"{name}_{k}" for name in ("dispersion", "intraclass") for k in range(1, K + 1)),
+    "planning_drafts", "planning_minutes", "effective_drafts",
+    *(f"fifth_{n}.{kind}_{k}" for n in range(1, 6) for kind in ("chance", "equal_chance") for k in range(1, K + 1)),
+    *(f"fifth_{n}.{name}" for n in range(1, 6) for name in ("rise_2", "rise_3", "chance_slope", "equal_chances_p")),
 ]  # fmt: skip
 
 
 def outputs(folder: Path) -> Outputs:
     folder.mkdir(exist_ok=True)
-    names = ["table1", "figure1_intervals", "figure1_fifths", "calibration"]
+    names = ["table1", "figure1_intervals", "figure1_fifths", "figure2", "figure3", "calibration"]
     return Outputs(facts=folder / "facts.json", **{name: folder / f"{name}.csv" for name in names})
 
 
 def run(made_up: MadeUp, folder: Path, out: Outputs) -> dict:
     tables, boots, known = made_up.write(folder)
-    analyse(made_up.study, tables, boots, known, out)
+    analyse(made_up.study, tables, boots, known, None, out)
     return json.loads(out.facts.read_text())
 
 
@@ -60,23 +79,23 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Outputs, M
 
 def test_facts_are_complete(analysed: tuple[dict, Outputs, MadeUp]) -> None:
     content, _, _ = analysed
-    assert set(content) == {"study", "setup", "facts", "table1", "calibration", "checks"}
+    assert set(content) == {"study", "setup", "facts", "table1", "claims", "comparison", "calibration", "checks"}
+    # Acceptance set by construction is never compared with what was published.
+    assert content["claims"] == content["comparison"] == []
     facts = content["facts"]
     for workload in [PRODUCTION, *CONTROLLED]:
         assert {f"{workload}.{quantity}" for quantity in ROW_QUANTITIES} <= set(facts)
     for config in STUDY.runs.values():
         if config.streams is not None:
             assert f"{config.workload}.streams_{config.streams}.tokens_per_step" in facts
-    expected = [*SPREAD, *(f"t20.{name}" for name in SPREAD), *(f"t200.{name}" for name in SPREAD)]
-    expected += ["lines", "hours_with_lines", "lines_vs_counters_gap"]
-    expected += [f"autocorrelation_{lag}" for lag in (1, 3, 30, 60)]
-    expected += [f"fifth_{n}.{kind}_{k}" for n in range(1, 6) for kind in ("chance", "equal_chance") for k in range(1, 4)]
+    expected = [*OF_INTERVALS, *SPREAD, *(f"t20.{name}" for name in SPREAD), *(f"t200.{name}" for name in SPREAD)]
     assert {key for key in facts if key.startswith("production_intervals.")} == {
         f"production_intervals.{name}" for name in expected
     }
     for key, fact in facts.items():
         assert list(fact) == ["value", "low", "high", "method", "n", "n_unit", "unit", "definition", "unknown"], key
         assert fact["value"] is not None or fact["unknown"], key
+        assert (fact["low"] is None) == (fact["high"] is None), key
         if fact["low"] is not None:
             assert fact["low"] <= fact["value"] <= fact["high"], key
 
@@ -101,7 +120,16 @@ def test_estimates_recover_the_planted_truth(analysed: tuple[dict, Outputs, Made
         assert facts[f"{workload}.emitted_tokens_per_step"]["value"] == pytest.approx(step)
         formula = facts[f"{workload}.formula_first_position"]["value"]
         assert formula == pytest.approx(1 + sum(shares[0] ** k for k in range(1, K + 1)))
-        assert facts[f"{workload}.formula_error"]["value"] == pytest.approx(formula / step - 1)
+        assert facts[f"{workload}.formula_first_position_error"]["value"] == pytest.approx(formula / step - 1)
+        assert facts[f"{workload}.emitted_minus_verified"]["value"] == pytest.approx(0, abs=1e-11)
+        assert facts[f"{workload}.tokens_per_step_at_2"]["value"] == pytest.approx(1 + shares[0] + shares[1])
+        rises = [100 * (facts[f"{workload}.chance_{k}"]["value"] - facts[f"{workload}.chance_{k - 1}"]["value"]) for k in (2, 3)]
+        assert [facts[f"{workload}.rise_{k}"]["value"] for k in (2, 3)] == pytest.approx(rises)
+        assert facts[f"{workload}.mean_prompt_tokens"]["value"] == pytest.approx(requests["prompt_tokens"].mean())
+        assert facts[f"{workload}.mean_reply_tokens"]["value"] == pytest.approx(requests["reply_tokens"].mean())
+        by_request = (requests["accepted_tokens"] / requests["draft_tokens"])[requests["draft_tokens"] > 0].mean()
+        assert facts[f"{workload}.request_weighted_acceptance"]["value"] == pytest.approx(by_request)
+        assert facts[f"{workload}.other_clients_share"]["value"] == 0
 
 
 def test_production_clusters_are_sessions(analysed: tuple[dict, Outputs, MadeUp]) -> None:
@@ -139,15 +167,19 @@ def test_interval_facts(analysed: tuple[dict, Outputs, MadeUp]) -> None:
     ratio = facts["variance_ratio"]
     assert ratio["value"] == pytest.approx((facts["sd_pp"]["value"] / facts["sampling_sd_pp"]["value"]) ** 2)
     assert 1 < ratio["low"] < ratio["value"] < ratio["high"]
-    assert "stationary bootstraps" in ratio["method"] and "effective blocks" in ratio["method"]
+    assert "stationary bootstraps" in ratio["method"] and "degrees of freedom" in ratio["method"]
     assert facts["min"]["low"] is None and facts["min"]["unknown"] is None
-    assert 0 < facts["autocorrelation_1"]["value"] < 0.6
+    assert 0 < facts["autocorrelation_2s"]["value"] < 0.6
+    assert facts["hours_of_counters"]["value"] == pytest.approx(400 / 3600) and facts["most_running"]["value"] == 3
     assert facts["hours_with_lines"]["value"] == pytest.approx(lines["window_s"].sum() / 3600)
     counted = made_up.counters.loc[made_up.counters["workload"] == PRODUCTION, "draft_tokens"].sum()
     assert facts["lines_vs_counters_gap"]["value"] == pytest.approx(lines["drafted"].sum() / counted - 1)
     assert facts["fifth_1.chance_1"]["value"] < facts["fifth_1.equal_chance_1"]["value"]
     assert facts["fifth_5.chance_1"]["value"] > facts["fifth_5.equal_chance_1"]["value"]
-    assert "Monte Carlo" in facts["fifth_1.equal_chance_1"]["method"]
+    assert facts["fifth_1.equal_chance_1"]["low"] is None and "closed form" in facts["fifth_1.equal_chance_1"]["method"]
+    assert facts["fifth_1.rise_2"]["value"] == pytest.approx(
+        100 * (facts["fifth_1.chance_2"]["value"] - facts["fifth_1.chance_1"]["value"])
+    )
     rows = rows_of(out.figure1_intervals)
     assert [float(row["acceptance"]) for row in rows] == pytest.approx(acceptance.tolist())
 
@@ -163,7 +195,7 @@ def test_tables_for_the_paper(analysed: tuple[dict, Outputs, MadeUp]) -> None:
         assert row["drafts"] == str(int(facts[f"{row['workload']}.drafts"]["value"]))
     for row in content["table1"]:
         assert row["drafts"] == facts[f"{row['workload']}.drafts"]["value"]
-        assert row["formula_error"] in facts
+        assert row["formula_first_position_error"] in facts
     fifths = rows_of(out.figure1_fifths)
     assert list(fifths[0]) == ["fifth", "position", "chance", "low", "high", "equal_chances"]
     assert [(row["fifth"], row["position"]) for row in fifths] == [(str(n), str(k)) for n in range(1, 6) for k in (1, 2, 3)]
@@ -229,7 +261,7 @@ def test_other_clients_leave_the_value_and_take_the_interval(tmp_path: Path) -> 
 
 def test_few_or_incomplete_lines_are_unknown_with_a_reason(tmp_path: Path) -> None:
     made_up = make_up(STUDY)
-    made_up.intervals = made_up.intervals.head(30).astype({"accepted_2": "Int64"})
+    made_up.intervals = made_up.intervals.head(20).astype({"accepted_2": "Int64"})
     made_up.intervals.loc[3, "accepted_2"] = pd.NA
     facts = facts_of(made_up, tmp_path)
     assert facts["production_intervals.p10"]["value"] is not None
@@ -237,7 +269,8 @@ def test_few_or_incomplete_lines_are_unknown_with_a_reason(tmp_path: Path) -> No
     for name in ("variance_ratio", "sampling_sd_pp", "fifth_1.chance_1", "fifth_5.equal_chance_3"):
         fact = facts[f"production_intervals.{name}"]
         assert fact["value"] is None and fact["unknown"] == "a line gives no acceptance by position"
-    assert facts["production_intervals.autocorrelation_60"]["unknown"].startswith("too short")
+    assert facts["production_intervals.autocorrelation_120s"]["unknown"] == "no line to make it of"
+    assert facts["production_intervals.decay_fast_s"]["value"] is None
 
 
 @pytest.mark.parametrize("lines", [0, 1, 4])
@@ -250,6 +283,11 @@ def test_almost_no_lines(lines: int, tmp_path: Path) -> None:
     assert facts["production_intervals.fifth_1.chance_1"]["unknown"]
     assert (facts["production_intervals.p90"]["value"] is None) == (lines == 0)
     assert (facts["production_intervals.sd_pp"]["value"] is None) == (lines < 2)
+    if lines == 1:
+        reason = "too short: 1 intervals with at least 100 drafts, at least 3 are needed"
+        assert facts["production_intervals.autocorrelation_2s"]["unknown"] == reason
+    positions = "a line gives no acceptance by position"
+    assert positions not in {fact["unknown"] for key, fact in facts.items() if key.startswith("production_intervals.")}
 
 
 def test_series_of_two_boots_are_not_joined(tmp_path: Path) -> None:
@@ -261,7 +299,7 @@ def test_series_of_two_boots_are_not_joined(tmp_path: Path) -> None:
     qualifying = facts["production_intervals.qualifying"]["value"]
     assert facts["production_intervals.lines"]["value"] == 2 * LINES
     # Both boots have the same time stamps: joined, lines of one would pair with lines of the other.
-    assert facts["production_intervals.autocorrelation_1"]["n"] < qualifying
+    assert facts["production_intervals.autocorrelation_2s"]["n"] < qualifying
 
 
 @pytest.mark.parametrize("table", ["counters", "intervals", "requests"])
@@ -290,13 +328,13 @@ def test_attempts_are_never_pooled() -> None:
 def test_records_that_do_not_fit_the_study() -> None:
     made_up = make_up(STUDY)
     with pytest.raises(AnalysisError, match="without a known_answer"):
-        estimate(STUDY, tables_of(made_up), [], None)
+        estimate(STUDY, tables_of(made_up), [], None, None)
     with pytest.raises(AnalysisError, match="not in the config"):
         unknown = made_up.counters.assign(workload="other")
-        estimate(STUDY, Tables(unknown, *tables_of(made_up).all()[1:]), [], _no_answers())
+        estimate(STUDY, Tables(unknown, *tables_of(made_up).all()[1:]), [], _no_answers(), None)
     with pytest.raises(AnalysisError, match=f"no record of workload '{CONTROLLED[0]}'"):
         fewer = made_up.counters[made_up.counters["workload"] != CONTROLLED[0]]
-        estimate(STUDY, Tables(fewer, *tables_of(made_up).all()[1:]), [], _no_answers())
+        estimate(STUDY, Tables(fewer, *tables_of(made_up).all()[1:]), [], _no_answers(), None)
     with pytest.raises(AnalysisError, match=r"K = \[3, 4\]"):
         mixed = made_up.counters.assign(k=[4 if n % 2 else 3 for n in range(len(made_up.counters))])
         _ = Tables(mixed, *tables_of(made_up).all()[1:]).k
@@ -314,8 +352,11 @@ def test_counter_that_is_missing_in_a_record(tmp_path: Path) -> None:
     assert fact["value"] is None and "generated tokens" in fact["unknown"]
     made_up.counters.loc[0, "accepted"] = pd.NA
     (tmp_path / "second").mkdir()
-    with pytest.raises(AnalysisError, match="counter accepted is missing in record"):
-        facts_of(made_up, tmp_path / "second")
+    facts = facts_of(made_up, tmp_path / "second")
+    workload = made_up.counters.loc[0, "workload"]
+    for quantity in ("accepted", "accepted_over_drafted", "tokens_per_step"):
+        assert facts[f"{workload}.{quantity}"]["unknown"] == "a record lacks this counter"
+    assert facts[f"{workload}.share_through_1"]["value"] is not None
 
 
 @pytest.mark.parametrize(
@@ -349,7 +390,7 @@ def test_broken_files(tmp_path: Path) -> None:
     tables, boots, known = made_up.write(tmp_path)
     tables[0].write_text("not a table")
     with pytest.raises(AnalysisError, match=r"counters\.parquet: cannot be read"):
-        analyse(STUDY, tables, boots, known, outputs(tmp_path / "out"))
+        analyse(STUDY, tables, boots, known, None, outputs(tmp_path / "out"))
     boots[0].write_text("{}")
     with pytest.raises(AnalysisError, match=r"not a boot\.json"):
         read_records(boots)

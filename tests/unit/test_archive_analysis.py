@@ -1,7 +1,7 @@
 """The analysis and the paper of stored files: what they cannot say is unknown with its reason, and nothing crashes."""
 
 import json
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,18 @@ import pytest
 from made_up_study import LINES, K, MadeUp, make_up, small_study
 
 from draftmeter.analyse.calibration import read_known_answer
-from draftmeter.analyse.estimates import Estimates, estimate
+from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.tables import Tables, check_tables, write_csv
+from draftmeter.analyse.published import read_published
+from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.archive import Archive, archive_of, parse_config
 from draftmeter.render.facts import Facts
-from draftmeter.render.figure1 import draw_figure1, save_figure1
-from draftmeter.render.figure1_data import read_fifths, read_intervals
-from draftmeter.render.note import note_html, render_note
-from draftmeter.render.table1 import build_table1, render_table1_latex, render_table1_markdown
+from draftmeter.render.note import render_note
+from draftmeter.render.table1 import build_table1, render_table1_latex
 
 PAPER = Path(__file__).parents[2] / "paper"
+PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"
+FIGURES = [f"figure{number}.svg" for number in (1, 2, 3)]
 POSITIONS = [f"accepted_{k}" for k in range(1, K + 1)]
 STUDY = small_study()
 RUN = {"server": "nightly", "boot": "boot-1", "attempt": 1, "run": "traffic"}
@@ -53,135 +54,124 @@ def stored(lines: pd.DataFrame | None = None, **counters: Any) -> Tables:
         **{name: sums[name] for name in POSITIONS},
         **counters,
     }
-    nothing = dict.fromkeys(("streams", "model", "engine_version", "generation_tokens", "requests_finished", "restarts"))
+    empty = ("streams", "model", "engine_version", "generation_tokens", "prompt_tokens", "requests_finished", "restarts")
+    nothing = dict.fromkeys((*empty, "reasoning", "seconds"))
     return Tables(pd.DataFrame([{**nothing, **row}]), lines, made_up.requests.head(0), made_up.checks.head(0))
 
 
 def analysed(tables: Tables, config: Archive | None = None) -> dict[str, Any]:
     check_tables(tables)
-    return estimate(config or archive(), tables, [], None).facts["facts"]
+    return estimate(config or archive(), tables, [], None, None).facts["facts"]
 
 
-def pages(folder: Path, tables: Tables, config: Archive | None = None) -> tuple[str, str, list[str]]:
-    """The note as Markdown, Table 1 as LaTeX, and the words on the figure."""
-    found = estimate(config or archive(), tables, [], None)
-    facts = Facts.model_validate(found.facts)
-    table1 = build_table1(facts)
-    markdown = render_table1_markdown(table1, PAPER / "table1.md.j2")
-    note = render_note(facts, markdown, "figure1.svg", PAPER / "note.md.j2")
-    files = [folder / f"figure1.{form}" for form in ("svg", "pdf", "png")]
-    save_figure1(_figure(folder, facts, found), *files)
-    assert "<h1" in note_html(note, PAPER / "style.css", PAPER / "references.bib", files[0])
-    words = re.findall(r"<text[^>]*>(?:<tspan[^>]*>)?([^<]+)<", files[0].read_text())
-    return note, render_table1_latex(table1, PAPER / "table1.tex.j2"), words
-
-
-def _figure(folder: Path, facts: Facts, found: Estimates) -> Any:
-    folder.mkdir(exist_ok=True)
-    write_csv(
-        folder / "intervals.csv", ["server", "boot", "attempt", "run", "offset", "start", "drafts", "acceptance"], found.intervals
-    )
-    write_csv(folder / "fifths.csv", ["fifth", "position", "chance", "low", "high", "equal_chances"], found.fifths)
-    return draw_figure1(facts, read_intervals(folder / "intervals.csv"), read_fifths(folder / "fifths.csv"), 0.02)
-
-
-def test_a_log_alone_is_counted_by_its_lines(tmp_path: Path) -> None:
+def test_a_log_alone_is_counted_by_its_lines_and_its_blocks_give_the_intervals() -> None:
     facts = analysed(stored())
-    assert facts["traffic.drafts"]["method"] == facts["traffic.share_through_1"]["method"] == "sums of log lines"
-    assert facts["traffic.tokens_per_step"]["value"] is not None
-    assert facts["traffic.tokens_per_step"]["unknown"] == "no interval: no request rows, so no clusters"
+    assert facts["traffic.drafts"]["method"] == "sums of log lines"
+    for name in ("accepted_over_drafted", "share_through_1", "rise_2", "tokens_per_step_at_2", "formula_checked_error"):
+        fact = facts[f"traffic.{name}"]
+        assert fact["low"] < fact["value"] < fact["high"]
+        assert fact["method"].startswith("sums of log lines; 95% interval from 120 stationary bootstraps in blocks of")
+        assert fact["method"].endswith(", from the blocks of its log lines, for no own request is known")
+        assert (fact["n"], fact["n_unit"]) == (LINES, "intervals")
+    assert facts["traffic.equal_chances_p"]["value"] is not None
     assert facts["traffic.emitted_tokens_per_step"]["unknown"].startswith("generated tokens, finished requests or drafts")
-    assert facts["production_intervals.lines_vs_counters_gap"]["unknown"] == "there are no counters; the lines are all there is"
-    note, latex, words = pages(tmp_path, stored())
-    for text in (note, latex):
-        assert "Stored traffic is counted by the lines of a log, for there are no counters." in text
-    assert "These are sums of log lines, without counters, for Stored traffic." in note
-    assert "The totals of Stored traffic are sums of log lines." in note
-    assert "controlled workload" not in " ".join([note, *words])
-    assert "The files do not say: model, precision" in note
-    assert "logs/nightly.log" in note and "Sizes of all runs" not in note
+    assert facts["traffic.request_weighted_acceptance"]["unknown"] == "no own request is known"
+    assert facts["traffic.other_clients_share"]["unknown"] == "there are no counters of generated tokens"
+    assert not [key for key in facts if "_third_" in key or "under_1_percent" in key or key.startswith("pair.")]
+    for name in ("lines_vs_counters_gap", "hours_of_counters"):
+        assert facts[f"production_intervals.{name}"]["unknown"] == "there are no counters; the lines are all there is"
+
+
+def test_a_short_log_keeps_its_values_and_has_no_intervals() -> None:
+    facts = analysed(stored(make_up(STUDY).intervals.head(15)))
+    for name in ("traffic.accepted_over_drafted", "traffic.chance_2", "production_intervals.p10"):
+        assert facts[name]["value"] is not None and facts[name]["low"] is None
+        assert facts[name]["unknown"].startswith("too short: ")
+        assert facts[name]["method"].endswith("log lines")
+    for name in ("decay_fast_s", "planning_drafts", "explained_by_load"):
+        assert facts[f"production_intervals.{name}"]["value"] is None
+    assert facts["production_intervals.load_slope_pp"]["value"] is not None
+    assert facts["production_intervals.load_slope_pp"]["unknown"].startswith("too short: ")
 
 
 def test_recovered_counts_are_said() -> None:
     lines = make_up(STUDY).intervals
     lines.loc[:4, "accepted_k_exact"] = False
     facts = analysed(stored(lines))
-    assert facts["traffic.share_through_2"]["method"] == "sums of log lines (5 with counts recovered from rounded numbers)"
+    source = "sums of log lines (5 with counts recovered from rounded numbers)"
+    assert facts["traffic.drafts"]["method"] == source
+    assert facts["traffic.share_through_2"]["method"].startswith(f"{source}; 95% interval")
 
 
-def test_lines_that_do_not_show_their_drafts_are_left_out_of_what_is_by_draft(tmp_path: Path) -> None:
+def test_lines_that_do_not_show_their_drafts_are_left_out_of_what_is_by_draft() -> None:
     lines = make_up(STUDY).intervals
     whole = analysed(stored(lines.iloc[10:]))
     lines = lines.astype({"drafts": "Int64"} | dict.fromkeys(POSITIONS, "Int64"))
     lines.loc[:9, ["drafts", *POSITIONS]] = pd.NA
     lines.loc[:9, ["drafts_exact", "accepted_k_exact"]] = False
-    tables = stored(lines, drafts=None, **dict.fromkeys(POSITIONS))
-    facts = analysed(tables)
-    for name in ("drafts", "share_through_3", "tokens_per_step", "formula_error"):
-        assert facts[f"traffic.{name}"]["value"] == whole[f"traffic.{name}"]["value"]
+    facts = analysed(stored(lines, drafts=None, **dict.fromkeys(POSITIONS)))
+    for name in ("drafts", "share_through_3", "tokens_per_step", "formula_first_position_error"):
+        for part in ("value", "low", "high"):
+            assert facts[f"traffic.{name}"][part] == whole[f"traffic.{name}"][part]
     assert facts["traffic.draft_tokens"]["value"] == lines["drafted"].sum()
     left_out = f"sums of log lines (10 of {LINES} left out of all that is by draft, for they do not show it)"
     assert facts["traffic.drafts"]["method"] == left_out
-    assert f"The totals of Stored traffic are {left_out}." in pages(tmp_path, tables)[0]
+    assert facts["traffic.accepted_over_drafted"]["low"] is None
+    assert "the lines that show their drafts hold 9" in facts["traffic.accepted_over_drafted"]["unknown"]
 
 
-def test_lines_without_positions_give_what_they_can(tmp_path: Path) -> None:
+def test_lines_without_positions_give_what_they_can() -> None:
     lines = make_up(STUDY).intervals.assign(**dict.fromkeys(POSITIONS), accepted_k_exact=False)
-    tables = stored(lines, **dict.fromkeys(POSITIONS))
-    facts = analysed(tables)
-    assert facts["traffic.tokens_per_step"]["value"] > 1
-    for name in ("share_through_1", "chance_3", "formula_error"):
+    facts = analysed(stored(lines, **dict.fromkeys(POSITIONS)))
+    assert facts["traffic.tokens_per_step"]["value"] > 1 and facts["traffic.tokens_per_step"]["low"] > 1
+    for name in ("share_through_1", "chance_3", "formula_checked", "rise_2", "tokens_per_step_at_1"):
         assert facts[f"traffic.{name}"]["unknown"] == "there are no counters, and the log's lines do not say it"
     assert facts["production_intervals.p10"]["value"] is not None
-    for name in ("variance_ratio", "fifth_1.chance_1", "fifth_5.equal_chance_3"):
+    names = ("variance_ratio", "fifth_1.chance_1", "fifth_5.equal_chance_3", "between_sd_pp", "planning_drafts")
+    for name in names:
         assert facts[f"production_intervals.{name}"]["unknown"] == "a line gives no acceptance by position"
-    note, _, words = pages(tmp_path, tables)
-    assert "The chances in groups of intervals are unknown: a line gives no acceptance by position." in note
-    assert "a line gives no acceptance by position" in words
 
 
-def test_an_unknown_number_of_draft_tokens(tmp_path: Path) -> None:
+def test_an_unknown_number_of_draft_tokens() -> None:
     lines = make_up(STUDY).intervals.assign(k=None, drafts=None, drafts_exact=False, accepted_k_exact=False)
     whole = stored(lines, k=None, drafts=None)
-    tables = Tables(*(table.drop(columns=POSITIONS, errors="ignore") for table in whole.all()))
-    facts = analysed(tables)
+    facts = analysed(Tables(*(table.drop(columns=POSITIONS, errors="ignore") for table in whole.all())))
     assert facts["traffic.accepted_over_drafted"]["value"] is not None
-    assert not [key for key in facts if "share_through" in key or "fifth" in key]
-    assert facts["traffic.formula_error"]["definition"].startswith("(1 + a + ... + a^K)")
-    for name in ("drafts", "tokens_per_step", "formula_error"):
+    assert facts["traffic.accepted_over_drafted"]["low"] is not None
+    assert not [key for key in facts if "share_through" in key or "fifth" in key or "rise_" in key or "dispersion" in key]
+    assert facts["traffic.formula_first_position_error"]["definition"].startswith("(1 + a + ... + a^K)")
+    for name in ("drafts", "tokens_per_step", "formula_first_position_error"):
         assert facts[f"traffic.{name}"]["unknown"] == "there are no counters, and the log's lines do not say it"
     reason = f"no intervals with at least 100 drafts; the drafts of {LINES} of {LINES} intervals are not known"
-    assert facts["production_intervals.p10"]["unknown"] == reason
-    note, latex, words = pages(tmp_path, tables)
-    assert "| Through" not in note and "Through" not in latex
-    assert "in how many drafts is unknown: there are no counters" in note
-    assert "How many tokens a draft held is not known" in note
-    assert f"None of them is looked at by itself: {reason}." in note
-    assert "the number of draft tokens is not known" in words
+    for name in ("p10", "running_1", "load_slope_pp", "autocorrelation_2s", "t20.p90"):
+        expected = reason.replace("100", "20") if name.startswith("t20") else reason
+        assert facts[f"production_intervals.{name}"]["unknown"] == expected
 
 
-def test_a_log_without_times_has_no_memory_but_a_spread(tmp_path: Path) -> None:
+def test_a_log_without_times_has_no_memory_but_a_spread() -> None:
     lines = make_up(STUDY).intervals.assign(start=None, end=None, window_s=None)
     facts = analysed(stored(lines))
     qualifying = int(facts["production_intervals.qualifying"]["value"])
-    for lag in (1, 3, 30, 60):
-        reason = f"the log shows no time for {qualifying} of {qualifying} qualifying intervals"
-        assert facts[f"production_intervals.autocorrelation_{lag}"]["unknown"] == reason
-    assert facts["production_intervals.hours_with_lines"]["unknown"] == "the log interval is not known"
+    reason = f"the log shows no time for {qualifying} of {qualifying} qualifying intervals"
+    # Lags are named by seconds; where these are not known, by those of ten-second intervals.
+    for name in ("autocorrelation_10s", "autocorrelation_600s", "decay_components"):
+        assert facts[f"production_intervals.{name}"]["unknown"] == reason
+    for name in ("hours_with_lines", "step_rate_p10", "step_rate_correlation_1", "planning_minutes"):
+        assert facts[f"production_intervals.{name}"]["unknown"] == "the log interval is not known"
     timed = analysed(stored())
-    for name in ("p10", "sd_pp", "variance_ratio", "fifth_2.chance_2"):
-        assert facts[f"production_intervals.{name}"] == timed[f"production_intervals.{name}"]
-    note, _, _ = pages(tmp_path, stored(lines))
-    assert "log interval (s)" in note.split("The files do not say:")[1].split("\n")[0].lower()
+    for name in ("p10", "sd_pp", "variance_ratio", "fifth_2.chance_2", "running_1", "load_slope_pp", "t20.p90"):
+        assert facts[f"production_intervals.{name}"]["value"] == timed[f"production_intervals.{name}"]["value"]
+        assert facts[f"production_intervals.{name}"]["low"] is not None
+    assert estimate(archive(), stored(lines), [], None, None).over_time == []
 
 
 def test_unknown_or_mixed_windows_have_no_memory() -> None:
     lines = make_up(STUDY).intervals
     facts = analysed(stored(lines.assign(window_s=None)))
-    assert facts["production_intervals.autocorrelation_1"]["unknown"] == "the log interval is not known"
+    assert facts["production_intervals.autocorrelation_10s"]["unknown"] == "the log interval is not known"
     lines.loc[:50, "window_s"] = 10.0
     facts = analysed(stored(lines))
-    assert facts["production_intervals.autocorrelation_1"]["unknown"].startswith("intervals of 2, 10 s are mixed")
+    assert facts["production_intervals.autocorrelation_10s"]["unknown"].startswith("intervals of 2, 10 s are mixed")
 
 
 def test_lines_of_several_numbers_of_draft_tokens_are_not_pooled() -> None:
@@ -201,45 +191,98 @@ def test_lines_of_several_numbers_of_draft_tokens_are_not_pooled() -> None:
 def test_processes_of_one_log_are_series_of_their_own() -> None:
     lines = make_up(STUDY).intervals
     second = lines.assign(process="APIServer pid=2", offset=lines["offset"] + 100)
-    facts = analysed(stored(pd.concat([lines, second], ignore_index=True)))
+    found = estimate(archive(), stored(pd.concat([lines, second], ignore_index=True)), [], None, None)
+    facts = found.facts["facts"]
     alone = analysed(stored())
     assert facts["production_intervals.lines"]["value"] == 2 * LINES
-    assert facts["production_intervals.autocorrelation_1"]["n"] == 2 * alone["production_intervals.autocorrelation_1"]["n"]
+    assert facts["production_intervals.autocorrelation_2s"]["n"] == 2 * alone["production_intervals.autocorrelation_2s"]["n"]
+    # They ran at the same time, in one start of the server.
+    assert {(row["series"], row["boot"]) for row in found.over_time} == {(0, 0), (1, 0)}
 
 
-def test_counters_alone_have_no_variation(tmp_path: Path) -> None:
+def test_processes_after_each_other_are_starts_of_the_server() -> None:
+    lines = make_up(STUDY).intervals
+    length = lines["end"].max() - lines["start"].min()
+    later = lines.assign(process="APIServer pid=2", **{name: lines[name] + length + 60 for name in ("start", "end")})
+    found = estimate(archive(), stored(pd.concat([later, lines], ignore_index=True)), [], None, None)
+    assert {(row["series"], row["boot"]) for row in found.over_time} == {(0, 0), (1, 1)}
+    assert [row["hours"] for row in found.over_time] == sorted(row["hours"] for row in found.over_time)
+    assert "2 boots as the top level" in found.facts["facts"]["production_intervals.p10"]["method"]
+
+
+def test_counters_alone_have_no_variation() -> None:
     tables = stored(make_up(STUDY).intervals.head(0), counted_by="counters", drafts=900, draft_tokens=2700, accepted=1500,
-                    accepted_1=700, accepted_2=500, accepted_3=300, generation_tokens=2500, requests_finished=100,
-                    model="some/model", restarts=2)  # fmt: skip
+                    accepted_1=700, accepted_2=500, accepted_3=300, generation_tokens=2500, prompt_tokens=5000, seconds=7200.0,
+                    requests_finished=100, model="some/model", restarts=2)  # fmt: skip
     facts = analysed(tables)
     assert facts["traffic.tokens_per_step"]["value"] == pytest.approx(1 + 1500 / 900)
+    assert facts["traffic.tokens_per_step"]["low"] is None
+    assert facts["traffic.tokens_per_step"]["unknown"].endswith("the log has no line with drafts")
     assert facts["traffic.emitted_tokens_per_step"]["value"] == pytest.approx(2400 / 900)
-    note, _, words = pages(tmp_path, tables)
-    assert "No interval of the production workload is known" in note
-    assert "no intervals with at least 100 drafts" in words
-    assert "| Model | some/model |" in note and "| Starts | 3 |" in note
-    assert "Started 3 times: nightly." in note
+    assert facts["traffic.mean_prompt_tokens"]["value"] == 50
+    assert facts["traffic.other_clients_share"]["unknown"] == "no own request is known"
+    assert facts["production_intervals.lines"]["value"] == 0
+    assert facts["production_intervals.hours_of_counters"]["value"] == 2
+    for name in ("p10", "running_0", "fifth_1.chance_1", "between_sd_pp", "most_running", "hours_with_lines"):
+        assert facts[f"production_intervals.{name}"]["unknown"] == "the log has no line with drafts"
 
 
-def test_differences_of_counters_are_no_log_lines(tmp_path: Path) -> None:
+def test_differences_of_counters_are_no_log_lines() -> None:
     lines = make_up(STUDY).intervals.assign(wording="counters", offset=None, process=None, engine="0")
-    tables = stored(lines, counted_by="counters", restarts=0)
-    facts = analysed(tables)
+    facts = analysed(stored(lines, counted_by="counters", restarts=0, seconds=400.0))
     assert facts["production_intervals.p10"]["method"].startswith("differences of counters; 95% interval")
     assert facts["production_intervals.lines_vs_counters_gap"]["value"] == 0
-    note, _, _ = pages(tmp_path, tables)
-    assert f"The production workload has {LINES} intervals with drafts, from differences of counters." in note
-    assert "The draft tokens of the production intervals differ from the counters by" in note
+    assert facts["traffic.chance_2"]["method"].startswith("server counters; 95% interval")
+    assert facts["traffic.chance_2"]["method"].endswith(
+        "from the blocks of its differences of counters, for no own request is known"
+    )
 
 
 def test_lines_beside_counters_give_intervals_and_no_totals() -> None:
     tables = stored()
-    counters = stored(server="prom", counted_by="counters", draft_tokens=10**6, drafts=10**6, restarts=0)
+    counters = stored(server="prom", counted_by="counters", draft_tokens=10**6, drafts=10**6, restarts=0, accepted=5 * 10**5)
     both = Tables(pd.concat([tables.counters, counters.counters]), *tables.all()[1:])
     facts = analysed(both)
     assert facts["traffic.draft_tokens"]["value"] == 10**6
     gap = facts["production_intervals.lines_vs_counters_gap"]["value"]
     assert gap == pytest.approx(tables.intervals["drafted"].sum() / 10**6 - 1)
+    # Lines of another part of the traffic say nothing about how well its totals are known.
+    assert facts["traffic.accepted_over_drafted"]["low"] is None
+    assert "the intervals hold " in facts["traffic.accepted_over_drafted"]["unknown"]
+
+
+def test_lines_that_contradict_themselves_are_unknown_with_the_line() -> None:
+    lines = make_up(STUDY).intervals
+    lines.loc[7, "accepted_2"] = lines.loc[7, "accepted_1"] + 1
+    facts = analysed(stored(lines, counted_by="counters"))
+    reason = facts["production_intervals.p10"]["unknown"]
+    assert reason.startswith("line 7: found ") and reason.endswith("; see the failed cross-checks")
+    assert facts["production_intervals.lines"]["value"] == LINES
+    assert facts["traffic.accepted_over_drafted"]["value"] is not None
+
+
+NO_POSITIONS: dict[str, Any] = dict.fromkeys(POSITIONS)
+ARCHIVES: dict[str, Callable[[pd.DataFrame], Tables]] = {
+    "log": stored,
+    "short log": lambda lines: stored(lines.head(15)),
+    "one line": lambda lines: stored(lines.head(1)),
+    "no positions": lambda lines: stored(lines.assign(**NO_POSITIONS, accepted_k_exact=False), **NO_POSITIONS),
+    "no drafts": lambda lines: stored(lines.assign(**NO_POSITIONS, drafts=None), drafts=None, **NO_POSITIONS),
+    "no K": lambda lines: Tables(
+        *(table.drop(columns=POSITIONS, errors="ignore") for table in stored(lines.assign(k=None, drafts=None), k=None).all())
+    ),
+    "no times": lambda lines: stored(lines.assign(start=None, end=None, window_s=None)),
+    "counters alone": lambda lines: stored(lines.head(0), counted_by="counters", drafts=900, draft_tokens=2700, accepted=1500),
+    "counters and log": lambda lines: stored(lines, counted_by="counters", restarts=0),
+}
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_whatever_the_files_do_not_say_the_note_can_be_rendered(name: str) -> None:
+    estimates = estimate(archive(), ARCHIVES[name](make_up(STUDY).intervals), [], None, read_published(PUBLISHED))
+    facts = Facts.model_validate(estimates.facts)
+    assert "\\begin{tab" in render_table1_latex(build_table1(facts), PAPER / "table1.tex.j2")
+    assert "## Results" in render_note(facts, FIGURES, PAPER / "note.md.j2", PAPER / "table1.md.j2")
 
 
 @pytest.fixture
@@ -260,22 +303,17 @@ def test_records_give_what_they_gave_in_their_study(records_only: tuple[Archive,
     config, made_up = records_only
     known = tmp_path / "known_answer.json"
     known.write_text(json.dumps(made_up.known_answer))
-    study = estimate(STUDY, tables_of(made_up), made_up.records(), read_known_answer(known))
-    same = estimate(config, tables_of(made_up), made_up.records(), read_known_answer(known))
+    study = estimate(STUDY, tables_of(made_up), made_up.records(), read_known_answer(known), None)
+    same = estimate(config, tables_of(made_up), made_up.records(), read_known_answer(known), None)
     assert same.table1 == study.table1 and same.calibration == study.calibration
     assert same.facts["facts"] == study.facts["facts"]
-    ours = estimate(config, tables_of(made_up), made_up.records(), None)
+    ours = estimate(config, tables_of(made_up), made_up.records(), None, None)
     assert ours.table1 == study.table1
     assert ours.calibration == []
-    facts = Facts.model_validate(ours.facts)
-    note = render_note(facts, "", "figure1.svg", PAPER / "note.md.j2")
-    assert "this study does not calibrate anything" in note
-    assert "The exact figures of the model are not part of this archive" in note
-    assert "acceptance is set by construction" in note
 
 
 def test_the_kind_of_the_records_is_the_kind_of_the_archive(records_only: tuple[Archive, MadeUp]) -> None:
     config, made_up = records_only
     served = config.model_copy(update={"study": config.study.model_copy(update={"kind": "served_model"})})
     with pytest.raises(AnalysisError, match=r"study\.kind: found served_model, but the records say known_answer"):
-        estimate(served, tables_of(made_up), made_up.records(), None)
+        estimate(served, tables_of(made_up), made_up.records(), None, None)

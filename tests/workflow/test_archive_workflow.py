@@ -23,7 +23,8 @@ SHIPPED = ROOT / "config" / "archive.yaml"
 RECORDS = ROOT / "config" / "archive" / "records"
 TABLES = ("counters", "intervals", "requests", "checks")
 PAPER = {f"table1.{kind}" for kind in ("csv", "md", "tex")}
-PAPER |= {f"figure1.{kind}" for kind in ("svg", "pdf", "png")} | {f"note.{kind}" for kind in ("md", "html", "pdf")}
+PAPER |= {f"figure{number}.{kind}" for number in (1, 2, 3) for kind in ("svg", "pdf", "png")}
+PAPER |= {f"note.{kind}" for kind in ("md", "html", "pdf")}
 
 
 def snakemake(config: Path, directory: Path, without: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ independent, so that the variance of sum(accepted_k - share * drafts) is the sum
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError
 
 from draftmeter.analyse.facts import AnalysisError, rounded
-from draftmeter.analyse.tables import Tables, by_position, numbers
+from draftmeter.analyse.tables import Tables, by_position, numbers, run_label, run_labels
+from draftmeter.archive import Archive, StoredWorkload
 from draftmeter.facts import CalibrationRow
+from draftmeter.record import Record
 from draftmeter.strict import Strict
-from draftmeter.study import Study, Workload
+from draftmeter.study import Sampling, Study, Workload
 
 FloatArray = NDArray[np.float64]
 
@@ -58,9 +60,8 @@ class KnownAnswer:
     path: str
     settings: dict[tuple[str, float, float, int, int], Setting]
 
-    def of(self, category: str, workload: Workload, max_tokens: int, k: int) -> Setting:
+    def of(self, category: str, sampling: Sampling, max_tokens: int, k: int) -> Setting:
         """The setting of a request; raise :class:`AnalysisError` where there is none, or of another K."""
-        sampling = workload.sampling
         key = (category, sampling.temperature, sampling.top_p, sampling.top_k, max_tokens)
         truncation = f"temperature {key[1]:g}, top_p {key[2]:g}, top_k {key[3]}"
         wanted = f"category {category}, {truncation}, max_tokens {max_tokens}"
@@ -85,25 +86,36 @@ def read_known_answer(path: Path) -> KnownAnswer:
     )
 
 
-def calibrate(study: Study, tables: Tables, known: KnownAnswer) -> list[CalibrationRow]:
-    """One row for each run (each category of session traffic) and each position, for tokens per step, verified and emitted."""
+def calibrate(study: Study | Archive, tables: Tables, records: Iterable[Record], known: KnownAnswer) -> list[CalibrationRow]:
+    """One row for each run (each category of session traffic) and each position, for tokens per step, verified and emitted.
+
+    The `records` say how their requests were sampled; what no record describes has no exact figures.
+    """
+    boots = tables.counters.groupby("server")["boot"].nunique().to_dict()
+    labels = run_labels(tables.counters)
     rows: list[CalibrationRow] = []
-    for (server, boot, run), counters in tables.counters.groupby(["server", "boot", "run"], sort=True):
-        name = _workload_name(study, str(counters["workload"].iloc[0]))
-        if server not in study.servers:
-            raise AnalysisError(f"table counters: server {server!r} is not in the config; it has {sorted(study.servers)}")
-        suffix = f", {boot}" if study.servers[str(server)].boots > 1 else ""
-        part = tables.of_runs(counters)
-        for subject, requests in _subjects(study.workloads[name], str(run), part.requests):
+    for record in sorted(records, key=lambda record: (record.server, record.boot, record.run)):
+        part = tables.of_runs(tables.counters[labels == run_label(record)])
+        if part.counters.empty:
+            continue
+        suffix = f", {record.boot}" if boots[record.server] > 1 else ""
+        for subject, requests in _subjects(study.workloads[record.workload], record.run, part.requests):
             rows += _compare(
-                _Subject(str(server), str(run), subject + suffix),
+                _Subject(record.server, record.run, subject + suffix),
                 requests,
                 part.k,
-                study.workloads[name],
+                _sampling(record),
                 known,
                 study.analysis.z_limit,
             )
     return rows
+
+
+def _sampling(record: Record) -> Sampling:
+    try:
+        return Sampling.model_validate(record.sampling)
+    except ValidationError as error:
+        raise AnalysisError(f"record of {run_label(record)}, sampling: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -113,22 +125,17 @@ class _Subject:
     subject: str
 
 
-def _workload_name(study: Study, name: str) -> str:
-    if name not in study.workloads:
-        raise AnalysisError(f"table counters: workload {name!r} is not in the config; it has {sorted(study.workloads)}")
-    return name
-
-
-def _subjects(workload: Workload, run: str, requests: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    if workload.sessions is None:
+def _subjects(workload: Workload | StoredWorkload, run: str, requests: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    if workload.clusters == "prompts":
         yield run, requests
         return
-    for category in sorted(set(workload.categories) | set(requests["category"].astype(str))):
+    planned = workload.categories if isinstance(workload, Workload) else []
+    for category in sorted({*planned, *requests["category"].astype(str)}):
         yield f"{run}: {category}", requests[requests["category"] == category]
 
 
 def _compare(
-    subject: _Subject, requests: pd.DataFrame, k: int, workload: Workload, known: KnownAnswer, z_limit: float
+    subject: _Subject, requests: pd.DataFrame, k: int, sampling: Sampling, known: KnownAnswer, z_limit: float
 ) -> list[CalibrationRow]:
     quantities = _quantities(k)
     n = len(requests)
@@ -136,7 +143,7 @@ def _compare(
         return [_row(subject, name, None, 0, None, "no request") for name in quantities]
     limits = numbers(requests, "max_tokens")
     settings = [
-        known.of(str(category), workload, int(limit), k) for category, limit in zip(requests["category"], limits, strict=True)
+        known.of(str(category), sampling, int(limit), k) for category, limit in zip(requests["category"], limits, strict=True)
     ]
     expected = np.array([setting.mean() for setting in settings]).sum(axis=0)
     if expected[0] == 0:

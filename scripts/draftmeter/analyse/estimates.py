@@ -1,24 +1,37 @@
-"""From tables to what results/estimates holds: the facts, the rows of Table 1 and of Figure 1, the calibration."""
+"""From tables to what results/estimates holds: the facts, the rows of Table 1 and of the figures, the calibration."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from draftmeter.analyse.calibration import KnownAnswer, calibrate
+from draftmeter.analyse.categories import categories_of
+from draftmeter.analyse.claims import judge
+from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, comparison
 from draftmeter.analyse.facts import AnalysisError, rounded
-from draftmeter.analyse.fifths import fifth_rows
-from draftmeter.analyse.lines import interval_rows, production_lines
-from draftmeter.analyse.production import production_facts, production_fifths
+from draftmeter.analyse.fifths import fifth_facts, fifth_rows
+from draftmeter.analyse.intervals import SUBJECT, interval_facts
+from draftmeter.analyse.lines import interval_rows, joined, log_lines, time_rows
+from draftmeter.analyse.memory import curve_rows
+from draftmeter.analyse.pair import pair_facts
+from draftmeter.analyse.published import Published
+from draftmeter.analyse.questions import questions
+from draftmeter.analyse.runs import facts_of_runs
 from draftmeter.analyse.setup import setup_rows
-from draftmeter.analyse.table1 import workload_facts
+from draftmeter.analyse.surveyed import Surveyed, surveyed
+from draftmeter.analyse.table1 import keys_of, table1_rows
 from draftmeter.analyse.tables import Tables, numbers
-from draftmeter.facts import CalibrationRow, Fact
+from draftmeter.archive import Archive
+from draftmeter.facts import CalibrationRow, Claim, Comparison, Fact
+from draftmeter.plan import derive_seed
 from draftmeter.record import Record
 from draftmeter.study import Study
 
-COUNTS = ("drafts", "draft_tokens", "accepted", "requests")
+JOINED = f"{SUBJECT}_{INTERVAL_S:g}s"
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,39 +40,61 @@ class Estimates:
 
     facts: dict[str, Any]
     table1_columns: list[str]
-    table1: list[dict[str, Any]]
-    intervals: list[dict[str, Any]]
-    fifths: list[dict[str, Any]]
+    table1: list[Row]
+    intervals: list[Row]
+    fifths: list[Row]
+    over_time: list[Row]
+    curve: list[Row]
     calibration: list[CalibrationRow]
 
 
-def estimate(study: Study, tables: Tables, records: Iterable[Record], known: KnownAnswer | None) -> Estimates:
-    """Everything the analysis has to say. `known` is given exactly for a known-answer study."""
-    if (study.study.kind == "known_answer") != (known is not None):
-        raise AnalysisError(
-            f"study.kind: found {study.study.kind} {'without' if known is None else 'with'} a known_answer.json; "
-            "a known-answer study needs one, another must not have one"
-        )
+def estimate(
+    study: Study | Archive, tables: Tables, records: Sequence[Record], known: KnownAnswer | None, published: Published | None
+) -> Estimates:
+    """Everything the analysis has to say. A known-answer study gives the exact figures in `known`, an archive if it has them.
+
+    A study of a served model is compared with what was `published`.
+    """
+    _require_kind(study, records, known, published)
     facts = _all_workloads(study, tables)
     production = tables.of_workload(study.report.production)
-    lines = production_lines(production)
-    fifths = production_fifths(lines, study.analysis, study.study.seed)
-    facts |= production_facts(lines, fifths, production, study.analysis, study.study.seed)
-    calibration = [] if known is None else calibrate(study, tables, known)
-    columns, table1 = _table1(study, facts)
+    seed, analysis = study.study.seed, study.analysis
+    log = log_lines(production.intervals, production.k)
+    found = surveyed(
+        log,
+        analysis.min_drafts,
+        analysis.min_drafts_sensitivity,
+        analysis,
+        derive_seed(seed, "analyse", SUBJECT),
+        categories_of(log, production.requests),
+    )
+    fifths = fifth_facts(found, production.k)
+    own = interval_facts(found, production.k, fifths, production, analysis.min_drafts_sensitivity)
+    facts |= {f"{SUBJECT}.{quantity}": fact for quantity, fact in own.items()}
+    facts |= pair_facts(study.report.controlled, tables, analysis.confidence)
+    claims: list[Claim] = []
+    compared: list[Comparison] = []
+    if published is not None:
+        facts |= _joined_facts(study, found, production.k)
+        claims, compared = _beside(published, study, facts)
+    calibration = [] if known is None else calibrate(study, tables, records, known)
+    columns, table1 = table1_rows(study, tables, facts)
     content = {
         "study": {
             "name": study.study.name,
             "title": study.study.title,
             "kind": study.study.kind,
             "seed": study.study.seed,
-            "scale": study.study.scale,
+            "archive": isinstance(study, Archive),
+            "scale": None if isinstance(study, Archive) else study.study.scale,
             "z_limit": study.analysis.z_limit,
             "authors": study.report.authors,
         },
-        "setup": [row.model_dump(mode="json") for row in setup_rows(records)],
+        "setup": [row.model_dump(mode="json") for row in setup_rows(records, tables)],
         "facts": {key: fact.model_dump(mode="json") for key, fact in facts.items()},
-        "table1": [_keys_of(row, facts) for row in table1],
+        "table1": [keys_of(row, facts) for row in table1],
+        "claims": [claim.model_dump(mode="json") for claim in claims],
+        "comparison": [row.model_dump(mode="json") for row in compared],
         "calibration": [row.model_dump(mode="json") for row in calibration],
         "checks": summarise_checks(tables.checks),
     }
@@ -67,10 +102,30 @@ def estimate(study: Study, tables: Tables, records: Iterable[Record], known: Kno
         facts=content,
         table1_columns=columns,
         table1=table1,
-        intervals=interval_rows(lines, study.analysis.min_drafts),
+        intervals=list(interval_rows(log, analysis.min_drafts)),
         fifths=fifth_rows(fifths),
+        over_time=list(time_rows(log, analysis.min_drafts)),
+        curve=list(curve_rows(found)),
         calibration=calibration,
     )
+
+
+def _require_kind(
+    study: Study | Archive, records: Sequence[Record], known: KnownAnswer | None, published: Published | None
+) -> None:
+    kind = study.study.kind
+    others = sorted({record.study_kind for record in records} - {kind})
+    if others:
+        raise AnalysisError(f"study.kind: found {kind}, but the records say {', '.join(others)}; give the kind of the records")
+    if (known is not None) != (kind == "known_answer") and not (known is None and isinstance(study, Archive)):
+        raise AnalysisError(
+            f"study.kind: found {kind} {'without' if known is None else 'with'} a known_answer.json; "
+            "a known-answer study needs one, another must not have one"
+        )
+    if published is not None and kind == "known_answer":
+        raise AnalysisError(
+            "study.kind: found known_answer with published figures; what was set by construction is never compared"
+        )
 
 
 def summarise_checks(checks: pd.DataFrame) -> dict[str, Any]:
@@ -85,7 +140,7 @@ def summarise_checks(checks: pd.DataFrame) -> dict[str, Any]:
     return summary
 
 
-def _all_workloads(study: Study, tables: Tables) -> dict[str, Fact]:
+def _all_workloads(study: Study | Archive, tables: Tables) -> dict[str, Fact]:
     measured = set(tables.counters["workload"].astype(str))
     strangers = sorted(measured - set(study.workloads))
     if strangers:
@@ -93,44 +148,39 @@ def _all_workloads(study: Study, tables: Tables) -> dict[str, Fact]:
     reported = [study.report.production, *study.report.controlled]
     for workload in reported:
         if workload not in measured:
-            raise AnalysisError(f"table counters: no record of workload {workload!r}, which the report needs; measure it first")
+            raise AnalysisError(f"table counters: no record of workload {workload!r}, which the report needs")
     facts: dict[str, Fact] = {}
     for workload in [*dict.fromkeys(reported), *sorted(measured - set(reported))]:
-        part = tables.of_workload(workload)
-        cluster = "prompts" if study.workloads[workload].sessions is None else "sessions"
-        facts |= workload_facts(workload, part, cluster, study.analysis.confidence)
-        streams = numbers(part.counters, "streams")
-        for number in sorted({int(value) for value in streams if value == value}):  # noqa: PLR0124
-            subject = f"{workload}.streams_{number}"
-            runs = part.of_runs(part.counters[streams == number])
-            facts |= workload_facts(subject, runs, cluster, study.analysis.confidence)
+        cluster = study.workloads[workload].clusters
+        facts |= facts_of_runs(workload, tables.of_workload(workload), cluster, study.analysis, study.study.seed)
     return facts
 
 
-def _table1(study: Study, facts: dict[str, Fact]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns and rows of table1.csv: values with the ends of their intervals, production first."""
-    roles = dict.fromkeys(study.report.controlled, "controlled")
-    roles = {study.report.production: "production"} | roles
-    columns, rows = ["workload", "label", "role"], []
-    for workload, role in roles.items():
-        row: dict[str, Any] = {"workload": workload, "label": study.workloads[workload].label, "role": role}
-        for quantity, fact in _own_facts(workload, facts).items():
-            row[quantity] = int(fact.value) if quantity in COUNTS and fact.value is not None else fact.value
-            if quantity not in COUNTS:
-                row[f"{quantity}_low"], row[f"{quantity}_high"] = fact.low, fact.high
-        columns += [column for column in row if column not in columns]
-        rows.append(row)
-    return columns, rows
+def _joined_facts(study: Study | Archive, found: Surveyed, k: int) -> dict[str, Fact]:
+    """The interval facts of shorter log intervals joined to those of the published study, at its thresholds."""
+    if found.log.window_s == INTERVAL_S:
+        return {}
+    log = joined(found.log, INTERVAL_S)
+    if log is None:
+        return {}
+    longer = surveyed(log, MIN_DRAFTS, list(SENSITIVITY), study.analysis, derive_seed(study.study.seed, "analyse", JOINED))
+    facts = interval_facts(longer, k, fifth_facts(longer, k), None, list(SENSITIVITY))
+    return {f"{JOINED}.{quantity}": fact for quantity, fact in facts.items()}
 
 
-def _keys_of(row: dict[str, Any], facts: dict[str, Fact]) -> dict[str, Any]:
-    """A row of Table 1 for facts.json: its counts, and for each quantity the key of its fact."""
-    keys = {quantity: f"{row['workload']}.{quantity}" for quantity in _own_facts(row["workload"], facts)}
-    named = {name: row[name] for name in ("workload", "label", "role")}
-    return named | {q: row[q] if q in ("drafts", "draft_tokens") else key for q, key in keys.items()}
+def _beside(published: Published, study: Study | Archive, facts: dict[str, Fact]) -> tuple[list[Claim], list[Comparison]]:
+    """Claims and comparison. Intervals of another length can still answer claims, but have no figure to compare."""
+    report, analysis = study.report, study.analysis
+    intervals, sensitivity = (
+        (JOINED, list(SENSITIVITY)) if f"{JOINED}.lines" in facts else (SUBJECT, analysis.min_drafts_sensitivity)
+    )
+    alike = intervals == JOINED or (f"{SUBJECT}.autocorrelation_{INTERVAL_S:g}s" in facts and analysis.min_drafts == MIN_DRAFTS)
+    synthetic = next((workload for workload, theirs in report.published.items() if theirs == "synthetic"), None)
+    asked = questions(facts, report.production, report.controlled, intervals, sensitivity, synthetic)
+    regions = {name: _region(claim) for name, claim in published.claims.items()}
+    rows = comparison(published, facts, report.production, report.published, intervals if alike else None)
+    return judge(asked, facts, regions), rows
 
 
-def _own_facts(workload: str, facts: dict[str, Fact]) -> dict[str, Fact]:
-    prefix = f"{workload}."
-    own = {key.removeprefix(prefix): fact for key, fact in facts.items() if key.startswith(prefix)}
-    return {quantity: fact for quantity, fact in own.items() if "." not in quantity}
+def _region(claim: dict[str, str]) -> str:
+    return claim["region"] + (" (a margin of draftmeter's own)" if claim.get("margin") == "own" else "")

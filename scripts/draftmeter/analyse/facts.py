@@ -1,29 +1,77 @@
-"""Making facts: counts, rounding, and what no analysis can use."""
+"""Making facts: rounding, intervals that stay inside their range, and what no analysis can use."""
 
 import math
 
 from draftmeter.facts import Fact
+from draftmeter.stats.resample import BlockEstimate
 
 # Sums of floats may differ in their last digits between processors; a published file must not.
 SIGNIFICANT_DIGITS = 12
+POINTS = "percentage points"
+PERCENT = 100.0
 
 
 class AnalysisError(ValueError):
     """Input that cannot be analysed: which table or key, what was found, what would be right."""
 
 
-def count_fact(value: float | None, definition: str, method: str, n: int, n_unit: str, unknown: str | None = None) -> Fact:
-    """A count: exact, so without an interval."""
+def fact(  # noqa: PLR0913  the fields of a fact
+    value: float | None,
+    *,
+    unit: str,
+    definition: str,
+    method: str,
+    n: int,
+    n_unit: str,
+    low: float | None = None,
+    high: float | None = None,
+    unknown: str | None = None,
+) -> Fact:
+    """A rounded fact; the interval of a fraction is cut at 0 and 1, which it cannot pass."""
+    if value is None and not unknown:
+        raise AnalysisError(f"a figure came out without a value and without a reason: {definition}")
+    if unit == "fraction":
+        low, high = within_unit(low, high)
     return Fact(
         value=rounded(value),
-        low=None,
-        high=None,
+        low=rounded(low),
+        high=rounded(high),
         method=method,
         n=n,
         n_unit=n_unit,
-        unit="count",
+        unit=unit,
         definition=definition,
         unknown=unknown,
+    )
+
+
+def count_fact(value: float | None, definition: str, method: str, n: int, n_unit: str, unknown: str | None = None) -> Fact:
+    """A count: exact, so without an interval."""
+    return fact(value, unit="count", definition=definition, method=method, n=n, n_unit=n_unit, unknown=unknown)
+
+
+def block_fact(
+    found: BlockEstimate,
+    source: str,
+    unit: str,
+    definition: str,
+    *,
+    factor: float = 1.0,
+    less: float = 0.0,
+) -> Fact:
+    """`factor` times an estimate from resampled blocks, then `less` subtracted; its value stays where it has no interval."""
+    value, *ends = (None if end is None else factor * end - less for end in (found.value, found.low, found.high))
+    low, high = ends if factor > 0 else reversed(ends)
+    return fact(
+        value,
+        low=low,
+        high=high,
+        unit=unit,
+        definition=definition,
+        method="; ".join(filter(None, (source, found.method))),
+        n=found.n,
+        n_unit="intervals",
+        unknown=found.unknown,
     )
 
 

@@ -1,149 +1,105 @@
 """Five equal groups of intervals by acceptance: the chance at each position, and what equal chances would give."""
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from draftmeter.analyse.facts import rounded, within_unit
-from draftmeter.analyse.lines import Intervals, block_method, described, memory
+from draftmeter.analyse.facts import PERCENT, POINTS
+from draftmeter.analyse.lines import NO_POSITION
+from draftmeter.analyse.surveyed import Surveyed
 from draftmeter.facts import Fact
-from draftmeter.plan import derive_seed
-from draftmeter.stats.intervals import equal_chances, groups_by_acceptance
-from draftmeter.stats.uncertainty import block_intervals
-from draftmeter.study import Analysis
+from draftmeter.stats.figures import FIFTHS
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-FIFTHS = 5
 FIFTH_COLUMNS = ["fifth", "position", "chance", "low", "high", "equal_chances"]
+ORDER = f"of {FIFTHS} (1 lowest)"
 
 
 @dataclass(frozen=True)
 class Fifth:
-    """One position of one fifth: the measured chance, and the one that equal chances give after the same selection."""
+    """One fifth: by position the chance and the one that equal chances give, and how the chance changes along the draft."""
 
-    fifth: int
-    position: int
-    chance: Fact
-    equal: Fact
+    number: int
+    chances: list[Fact]
+    equal: list[Fact]
+    change: dict[str, Fact]
+
+    def facts(self) -> dict[str, Fact]:
+        """All facts, by quantity."""
+        name = f"fifth_{self.number}"
+        facts = {f"{name}.chance_{position}": one for position, one in enumerate(self.chances, start=1)}
+        facts |= {f"{name}.equal_chance_{position}": one for position, one in enumerate(self.equal, start=1)}
+        return facts | {f"{name}.{quantity}": one for quantity, one in self.change.items()}
 
 
-def fifth_facts(chosen: Intervals, rule: str, analysis: Analysis, seed: int) -> list[Fifth]:
-    """Both facts for every fifth and position, over the qualifying intervals `chosen`."""
-    cells = [(fifth, position) for fifth in range(FIFTHS) for position in range(chosen.k)]
-    reason = None
-    if chosen.accepted_at is None:
-        reason = "a line gives no acceptance by position"
-    elif len(chosen.drafts) < FIFTHS:
-        reason = f"{len(chosen.drafts)} {rule}; five groups need at least five"
-    if chosen.accepted_at is None or reason is not None:
-        unknown = [described(None, chosen, "fraction", text, reason) for text in _definitions(cells, rule)]
-        equal = [described(None, chosen, "fraction", text, reason) for text in _equal_definitions(cells, rule)]
-    else:
-        unknown = _measured(chosen, chosen.accepted_at, cells, rule, analysis, seed)
-        equal = _equal(chosen, chosen.accepted_at, cells, rule, analysis, seed)
-    return [
-        Fifth(fifth + 1, position + 1, chance, other)
-        for (fifth, position), chance, other in zip(cells, unknown, equal, strict=True)
-    ]
+def fifth_facts(found: Surveyed, k: int) -> list[Fifth]:
+    """The fifths of the qualifying intervals, K = `k` positions."""
+    return [_fifth(found, number, k) for number in range(1, FIFTHS + 1)]
 
 
 def fifth_rows(fifths: list[Fifth]) -> list[dict[str, Any]]:
     """Rows for Figure 1b, with the columns of FIFTH_COLUMNS."""
     return [
         {
-            "fifth": one.fifth,
-            "position": one.position,
-            "chance": one.chance.value,
-            "low": one.chance.low,
-            "high": one.chance.high,
-            "equal_chances": one.equal.value,
+            "fifth": fifth.number,
+            "position": position,
+            "chance": chance.value,
+            "low": chance.low,
+            "high": chance.high,
+            "equal_chances": equal.value,
         }
-        for one in fifths
+        for fifth in fifths
+        for position, (chance, equal) in enumerate(zip(fifth.chances, fifth.equal, strict=True), start=1)
     ]
 
 
-def _measured(
-    chosen: Intervals, accepted_at: FloatArray, cells: list[tuple[int, int]], rule: str, analysis: Analysis, seed: int
-) -> list[Fact]:
-    acceptance = chosen.acceptance
+def _fifth(found: Surveyed, number: int, k: int) -> Fifth:
+    group = f"pooled over fifth {number} {ORDER} of the {found.rule}, by acceptance"
+    positions = range(1, k + 1)
+    definitions = [f"chance at position {position}, {group}" for position in positions]
+    reason = _why_unknown(found)
 
-    def chances(members: IntArray) -> FloatArray:
-        groups = groups_by_acceptance(acceptance[members], chosen.drafts[members], accepted_at[members], FIFTHS)
-        return np.array([np.nan if chance is None else chance for group in groups for chance in group.chances])
+    def estimate(name: str, unit: str, definition: str, factor: float = 1.0) -> Fact:
+        return found.estimate(f"fifth_{number}.{name}", unit, definition, factor=factor, unknown=reason)
 
-    values = chances(np.arange(len(acceptance)))
-    blocks = block_intervals(
-        memory(chosen), chances, analysis.confidence, analysis.resamples, derive_seed(seed, "analyse", "fifths")
-    )
-    facts = []
-    for index, definition in enumerate(_definitions(cells, rule)):
-        if not np.isfinite(values[index]):
-            reason = "no draft of the group was accepted before this position"
-            facts.append(described(None, chosen, "fraction", definition, reason))
-            continue
-        low, high = within_unit(blocks.low[index], blocks.high[index])
-        facts.append(
-            Fact(
-                value=rounded(float(values[index])),
-                low=rounded(low),
-                high=rounded(high),
-                method=chosen.source + block_method(blocks, analysis.confidence),
-                n=len(acceptance),
-                n_unit="intervals",
-                unit="fraction",
-                definition=definition,
-                unknown=blocks.unknown[index],
-            )
+    chances = [estimate(f"chance_{position}", "fraction", text) for position, text in zip(positions, definitions, strict=True)]
+    change = {
+        f"rise_{position}": estimate(
+            f"rise_{position}", POINTS, f"chance at position {position} less that at {position - 1}, {group}", PERCENT
         )
-    return facts
+        for position in positions[1:]
+    }
+    if k > 1:
+        text = f"slope of the chance along the draft, by least squares, for each further position, {group}"
+        change["chance_slope"] = estimate("slope", POINTS, text, PERCENT)
+        change["equal_chances_p"] = _equality(found, number, group, reason)
+    equal = [_equal(found, number, position, text, reason) for position, text in zip(positions, definitions, strict=True)]
+    return Fifth(number, chances, equal, change)
 
 
-def _equal(
-    chosen: Intervals, accepted_at: FloatArray, cells: list[tuple[int, int]], rule: str, analysis: Analysis, seed: int
-) -> list[Fact]:
-    shares = accepted_at.sum(axis=0) / chosen.drafts.sum()
-    definitions = _equal_definitions(cells, rule)
-    if np.any(shares <= 0):
-        reason = "no draft was accepted through the last position"
-        return [described(None, chosen, "fraction", definition, reason) for definition in definitions]
-    drafts = np.rint(chosen.drafts)
-    result = equal_chances(shares, drafts, derive_seed(seed, "analyse", "equal chances"), analysis.resamples, FIFTHS)
-    width = NormalDist().inv_cdf((1 + analysis.confidence) / 2)
-    facts = []
-    for (fifth, position), definition in zip(cells, definitions, strict=True):
-        value, error = result.chances[fifth][position], result.monte_carlo_error[fifth][position]
-        if value is None or error is None:
-            reason = "a simulated group has no draft accepted before this position"
-            facts.append(described(None, chosen, "fraction", definition, reason))
-            continue
-        low, high = within_unit(value - width * error, value + width * error)
-        facts.append(
-            Fact(
-                value=rounded(value),
-                low=rounded(low),
-                high=rounded(high),
-                method="mean over simulations of the same intervals; the interval is of the Monte Carlo error alone",
-                n=result.replications,
-                n_unit="simulations",
-                unit="fraction",
-                definition=definition,
-                unknown=None,
-            )
-        )
-    return facts
+def _why_unknown(found: Surveyed) -> str | None:
+    if found.why_none:
+        return found.why_none
+    if found.log.lines is None or found.log.lines.accepted_at is None:
+        return NO_POSITION
+    lines = 0 if found.survey is None else found.survey.thresholds[0].lines
+    return f"{lines} {found.rule}; five groups need at least five" if lines < FIFTHS else None
 
 
-def _definitions(cells: list[tuple[int, int]], rule: str) -> list[str]:
-    return [
-        f"chance at position {position + 1}, pooled over fifth {fifth + 1} of 5 (1 lowest) of the {rule}, by acceptance"
-        for fifth, position in cells
-    ]
+def _equality(found: Surveyed, number: int, group: str, reason: str | None) -> Fact:
+    definition = f"of the test that the chance of acceptance is the same at all positions, {group}"
+    if found.survey is None or reason:
+        return found.plain(None, "p value", definition, reason)
+    test = found.survey.equality_in_fifths[number - 1]
+    method = ""
+    if test.freedom is not None:
+        first, second = test.freedom
+        method = f"Wald test, F with {first} and {second:.0f} degrees of freedom, covariance from resampled blocks"
+    return found.plain(test.p_value, "p value", definition, test.unknown, method=method)
 
 
-def _equal_definitions(cells: list[tuple[int, int]], rule: str) -> list[str]:
-    return [f"{text}, if every draft had the pooled chances" for text in _definitions(cells, rule)]
+def _equal(found: Surveyed, number: int, position: int, definition: str, reason: str | None) -> Fact:
+    definition += ", if every draft had the pooled chances"
+    chances = None if found.survey is None else found.survey.equal_chances
+    if reason or chances is None:
+        return found.plain(None, "fraction", definition, reason or "no draft was accepted through the last position")
+    method = "the same selection of the same intervals in closed form, acceptance of an interval taken as normal"
+    return found.plain(chances[number - 1][position - 1], "fraction", definition, method=method)

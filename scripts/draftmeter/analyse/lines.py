@@ -1,139 +1,195 @@
-"""The log lines of the production workload as arrays, and what every figure made of them has in common."""
+"""The intervals of a workload as the statistics take them, beside the rows of the table that they come from."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from draftmeter.analyse.facts import AnalysisError, rounded
-from draftmeter.analyse.tables import Tables, by_position, numbers, run_labels
-from draftmeter.facts import Fact
-from draftmeter.stats.intervals import qualifying
-from draftmeter.stats.uncertainty import BlockIntervals
+from draftmeter.analyse.facts import rounded
+from draftmeter.analyse.tables import by_position, numbers, run_labels
+from draftmeter.stats.lines import Lines, LinesError, lines
+from draftmeter.stats.longer_intervals import joined_lines
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-SUBJECT = "production_intervals"
-INTERVAL_COLUMNS = ["server", "boot", "attempt", "run", "line", "start", "drafts", "acceptance"]
+INTERVAL_COLUMNS = ["server", "boot", "attempt", "run", "offset", "start", "drafts", "acceptance"]
+TIME_COLUMNS = ["hours", "acceptance", "drafts", "running", "series", "boot", "qualifies"]
+NO_POSITION = "a line gives no acceptance by position"
+NO_LINE = "the log has no line with drafts"
+# A reader that knows only rounded numbers may get counts that contradict each other.
+CONTRADICTORY = "; see the failed cross-checks"
 
 
 @dataclass(frozen=True)
-class Intervals:
-    """Log lines of the production workload in order of time: n of them, K positions.
+class LogLines:
+    """Intervals with drafts, n of them, by boot, series and time, or in the order of their log where it shows no time."""
 
-    `series` numbers the continuous runs; blocks and lags never cross from one to another. `accepted_at` is None where a
-    line gives no acceptance by position.
-    """
-
-    rows: list[dict[str, Any]]
-    series: IntArray
-    end: FloatArray
-    drafts: FloatArray
-    drafted: FloatArray
-    accepted: FloatArray
-    accepted_at: FloatArray | None
+    table: pd.DataFrame
+    """Their rows, in the order of `lines`."""
+    lines: Lines | None
+    unknown: str
+    """Why there are no `lines`."""
+    timed: BoolArray
+    """Whether the log shows the time of an interval, shape (n,); where it does not, its order stands for it."""
     exact: BoolArray
     """Whether drafts and drafts by position follow exactly from the line, or were recovered from rounded numbers."""
-    window_s: FloatArray
-    k: int
+    counted: BoolArray
+    """Whether the interval is a difference of counters, and no log line."""
+    note: str = ""
+    """What was done to the lines, in words."""
 
-    @property
-    def acceptance(self) -> FloatArray:
-        """Accepted over drafted of each interval; shape (n,)."""
-        return self.accepted / self.drafted
-
-    def at_least(self, min_drafts: int) -> "Intervals":
-        """The intervals with at least `min_drafts` drafts."""
-        keep = qualifying(self.drafts, min_drafts)
-        return Intervals(
-            rows=[row for row, kept in zip(self.rows, keep, strict=True) if kept],
-            series=self.series[keep],
-            end=self.end[keep],
-            drafts=self.drafts[keep],
-            drafted=self.drafted[keep],
-            accepted=self.accepted[keep],
-            accepted_at=None if self.accepted_at is None else self.accepted_at[keep],
-            exact=self.exact[keep],
-            window_s=self.window_s[keep],
-            k=self.k,
-        )
+    def __len__(self) -> int:
+        """Number of intervals."""
+        return len(self.table)
 
     @property
     def source(self) -> str:
         """Where the figures come from, in words."""
-        inexact = int((~self.exact).sum())
-        return "log lines" + (f" ({inexact} with counts recovered from rounded numbers)" if inexact else "")
+        return self.kind + recovered(int((~self.exact).sum()))
 
-    def by_series(self, values: FloatArray) -> list[FloatArray]:
-        """`values` (shape (n, ...)) split into the continuous series."""
-        return [values[self.series == number] for number in np.unique(self.series)]
+    @property
+    def kind(self) -> str:
+        """Log lines, or differences of counters, or both."""
+        kinds = [name for name, there in (("log lines", ~self.counted), ("differences of counters", self.counted)) if there.any()]
+        return (" and ".join(kinds) or "log lines") + self.note
+
+    @property
+    def windows_s(self) -> FloatArray:
+        """Nominal length of each interval, nan where unknown, shape (n,)."""
+        return numbers(self.table, "window_s")
+
+    @property
+    def window_s(self) -> float | None:
+        """The one length of all intervals; None where it is not known, or not one."""
+        found = np.unique(self.windows_s)
+        return float(found[0]) if len(found) == 1 and np.isfinite(found[0]) else None
 
 
-def production_lines(tables: Tables) -> Intervals:
-    """The lines of the production records in `tables`, sorted by record and time."""
-    labels = run_labels(tables.intervals)
-    table = tables.intervals.assign(_label=labels).sort_values(["_label", "end", "line"], kind="stable")
-    k = tables.k
-    for column in ("end", "window_s", "k", "drafted", "accepted"):
-        if np.isnan(numbers(table, column)).any():
-            raise AnalysisError(f"table intervals: column {column} has a null; every line of the collect step says it")
-    wrong = sorted({int(value) for value in numbers(table, "k")} - {k})
-    if wrong:
-        raise AnalysisError(f"table intervals: found lines with K = {wrong} in records with K = {k}; rerun the collect step")
-    accepted_at = by_position(table, k)
-    names = ["server", "boot", "attempt", "run", "line", "start"]
-    columns = [table[name].tolist() for name in names]
+def recovered(count: int) -> str:
+    """The words for so many lines whose counts do not follow exactly; empty for none."""
+    return f" ({count} with counts recovered from rounded numbers)" if count else ""
+
+
+def log_lines(intervals: pd.DataFrame, k: int) -> LogLines:
+    """The rows with drafts of the table intervals, K = `k` (0: unknown). Acceptance by position is known for all or for none."""
+    table = intervals[numbers(intervals, "drafted") > 0]
+    printed_by = table[["process", "engine"]].astype("str").fillna("")
+    series = run_labels(table) + "/" + printed_by["process"] + "/" + printed_by["engine"]
+    timed = table["end"].notna().groupby(series).transform("all").astype(bool)
+    table = table.assign(
+        _series=series, _timed=timed, _end=table["end"].where(timed), _boot=_boots(table, printed_by["process"], timed)
+    )
+    table = table.sort_values(["_boot", "_series", "_end", "offset"], kind="stable").reset_index(drop=True)
     exact = [numbers(table, column) == 1 for column in ("drafts_exact", "accepted_k_exact")]
-    return Intervals(
-        rows=[dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)],
-        series=np.unique(table["_label"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64),
-        end=numbers(table, "end"),
-        drafts=numbers(table, "drafts"),
-        drafted=numbers(table, "drafted"),
-        accepted=numbers(table, "accepted"),
-        accepted_at=None if np.isnan(accepted_at).any() else accepted_at,
+    known, unknown = _as_lines(table, k)
+    return LogLines(
+        table=table,
+        lines=known,
+        unknown=unknown,
+        timed=table["_timed"].to_numpy(dtype=bool),
         exact=exact[0] & exact[1],
-        window_s=numbers(table, "window_s"),
-        k=k,
+        counted=(table["wording"] == "counters").to_numpy(dtype=bool),
     )
 
 
-def interval_rows(lines: Intervals, min_drafts: int) -> list[dict[str, Any]]:
-    """One row for each qualifying interval, for Figure 1a."""
-    chosen = lines.at_least(min_drafts)
-    values = zip(chosen.rows, chosen.drafts, chosen.acceptance, strict=True)
-    return [{**row, "drafts": int(drafts), "acceptance": rounded(float(acceptance))} for row, drafts, acceptance in values]
+def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
+    if table.empty:
+        return None, NO_LINE
+    at = by_position(table, k)
+    window = numbers(table, "window_s")
+    place = table.groupby("_series", sort=False).cumcount().to_numpy(dtype=np.float64)
+    # Blocks of lines need their order alone; what needs their distance is not made of lines without a time.
+    end = np.where(table["_timed"], numbers(table, "end"), place * np.where(np.isfinite(window), window, 1.0))
+    try:
+        return (
+            lines(
+                end,
+                numbers(table, "drafts"),
+                numbers(table, "accepted"),
+                numbers(table, "drafted"),
+                window_s=window,
+                accepted_at=at if k and np.isfinite(at).all() else None,
+                running=numbers(table, "running"),
+                series=table["_series"].to_numpy(dtype=str),
+                boot=table["_boot"].to_numpy(dtype=str),
+            ),
+            "",
+        )
+    except LinesError as error:
+        return None, f"{error}{CONTRADICTORY}"
 
 
-def block_method(blocks: BlockIntervals, confidence: float, element: str = "intervals") -> str:
-    """How a bootstrap interval was made, in words; empty where there is none."""
-    if blocks.resamples == 0:
-        return ""
-    return (
-        f"; {confidence:.0%} interval from {blocks.resamples} stationary bootstraps in blocks of {blocks.block_length} "
-        f"{element} ({blocks.effective_blocks:.0f} effective blocks)"
+def _boots(table: pd.DataFrame, process: "pd.Series[str]", timed: "pd.Series[bool]") -> "pd.Series[str]":
+    """A label for the start of the server that each row is of: its boot, and the processes that printed at the same time."""
+    boot = table["server"].astype(str) + "/" + table["boot"].astype(str) + "/" + table["attempt"].astype("int64").astype(str)
+    rows = pd.DataFrame({"boot": boot, "process": process, "end": table["end"]})[timed]
+    spans = rows.groupby(["boot", "process"], sort=True)["end"].agg(["min", "max"]).sort_values(["boot", "min"])
+    number: dict[tuple[str, str], int] = {}
+    latest: dict[str, tuple[int, float]] = {}
+    for (name, printed_by), (first, last) in zip(spans.index, spans.to_numpy(dtype=np.float64), strict=True):
+        start, until = latest.get(name, (-1, -np.inf))
+        number[name, printed_by] = start + int(first > until)
+        latest[name] = (number[name, printed_by], max(until, float(last)))
+    labels = [f"{one}/{number.get((one, other), 0):06d}" for one, other in zip(boot, process, strict=True)]
+    return pd.Series(labels, index=table.index, dtype=str)
+
+
+def joined(log: LogLines, interval_s: float) -> LogLines | None:
+    """Intervals of `interval_s` made of those of the log; None where theirs is no whole part of it, or has no place in time."""
+    length = log.window_s
+    if log.lines is None or not log.timed.all() or length is None:
+        return None
+    parts = interval_s / length
+    if round(parts) < 1 or abs(parts - round(parts)) > 1e-6:
+        return None
+    found = joined_lines(log.lines, interval_s)
+    columns = {name: getattr(found, name) for name in ("drafts", "drafted", "accepted", "window_s", "running")}
+    n = len(found)
+    return LogLines(
+        table=pd.DataFrame(columns),
+        lines=found,
+        unknown="",
+        timed=np.ones(n, dtype=bool),
+        exact=np.full(n, bool(log.exact.all())),
+        counted=np.full(n, bool(log.counted.all())),
+        note=f", joined to {interval_s:g} s",
     )
 
 
-def memory(intervals: Intervals) -> list[FloatArray]:
-    """What decides the block length, one array (n_s, 2) a series: acceptance and its squared deviation."""
-    x = intervals.acceptance
-    return intervals.by_series(np.column_stack([x, (x - x.mean()) ** 2]))
+def interval_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
+    """One row for each qualifying interval, for Figure 1a, with the columns of INTERVAL_COLUMNS."""
+    chosen = log.table[numbers(log.table, "drafts") >= min_drafts]
+    acceptance = numbers(chosen, "accepted") / numbers(chosen, "drafted")
+    names = INTERVAL_COLUMNS[:-2]
+    columns = [[None if pd.isna(value) else value for value in chosen[name].tolist()] for name in names]
+    for *values, drafts, accepted in zip(*columns, numbers(chosen, "drafts"), acceptance, strict=True):
+        yield {**dict(zip(names, values, strict=True)), "drafts": int(drafts), "acceptance": rounded(float(accepted))}
 
 
-def described(value: float | None, intervals: Intervals, unit: str, definition: str, unknown: str | None = None) -> Fact:
-    """A description of the lines themselves: no estimate of anything else, so without an interval."""
-    return Fact(
-        value=rounded(value),
-        low=None,
-        high=None,
-        method=intervals.source,
-        n=len(intervals.drafts),
-        n_unit="intervals",
-        unit=unit,
-        definition=definition,
-        unknown="the log has no line with drafts" if value is None and unknown is None else unknown,
-    )
+def time_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
+    """One row for each interval whose time is known, for Figure 2, with the columns of TIME_COLUMNS.
+
+    `hours` since the start of the first interval, to the interval's end; `running` is empty where unknown; `series` and `boot`
+    are numbers from 0; `qualifies` is 1 for an interval with at least `min_drafts` drafts.
+    """
+    if log.lines is None or not log.timed.any():
+        return
+    found, timed = log.lines, log.timed
+    window = np.where(np.isfinite(found.window_s), found.window_s, 0.0)
+    first = float((found.end - window)[timed].min())
+    for index in np.flatnonzero(timed):
+        drafts, running = found.drafts[index], found.running[index]
+        yield {
+            "hours": rounded(float(found.end[index] - first) / 3600),
+            "acceptance": rounded(float(found.acceptance[index])),
+            "drafts": int(drafts) if np.isfinite(drafts) else None,
+            "running": int(running) if np.isfinite(running) else None,
+            "series": int(found.series[index]),
+            "boot": int(found.boot[index]),
+            "qualifies": int(drafts >= min_drafts),
+        }

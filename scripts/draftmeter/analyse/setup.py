@@ -1,10 +1,11 @@
-"""The setup of each server as its own records describe it."""
+"""The setup of each server as its own records describe it, or as far as stored files tell."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from draftmeter.analyse.facts import AnalysisError
+from draftmeter.analyse.tables import Tables, known, numbers
 from draftmeter.facts import SetupRow
 from draftmeter.record import Record, RecordError, read_boot, read_record
 
@@ -21,14 +22,40 @@ def read_records(boots: Iterable[Path]) -> list[Record]:
     return records
 
 
-def setup_rows(records: Iterable[Record]) -> list[SetupRow]:
-    """One row a server, sorted by name."""
+def setup_rows(records: Iterable[Record], tables: Tables) -> list[SetupRow]:
+    """One row a server, sorted by name; servers that no record describes are described by the tables."""
     by_server: dict[str, list[Record]] = {}
     for record in records:
         by_server.setdefault(record.server, []).append(record)
-    if not by_server:
-        raise AnalysisError("no boot.json with a record was given; the setup is read from records")
-    return [_row(server, by_server[server]) for server in sorted(by_server)]
+    others = sorted(set(tables.counters["server"].astype(str)) - by_server.keys())
+    rows = [_row(server, found) for server, found in by_server.items()]
+    rows += [_row_of_files(server, tables) for server in others]
+    return sorted(rows, key=lambda row: row.server)
+
+
+def _row_of_files(server: str, tables: Tables) -> SetupRow:
+    counters = tables.counters[tables.counters["server"] == server]
+    lines = tables.intervals[(tables.intervals["server"] == server) & (tables.intervals["wording"] != "counters")]
+    windows, lengths = (sorted(set(known(column))) for column in (numbers(lines, "window_s"), numbers(counters, "k")))
+    restarts = numbers(counters, "restarts")
+    return SetupRow(
+        server=server,
+        model=_text(counters["model"].dropna()) or None,
+        model_revision=None,
+        precision=None,
+        method=None,
+        k=int(lengths[0]) if len(lengths) == 1 else None,
+        engine_version=_text(f"vllm {version}" for version in counters["engine_version"].dropna()) or None,
+        attention_backend=None,
+        log_interval_s=float(windows[0]) if len(windows) == 1 else None,
+        corrections=None,
+        starts=None if len(known(restarts)) == 0 else 1 + int(known(restarts).sum()),
+        attempts=[],
+        hardware=None,
+        driver=None,
+        git_commit=None,
+        source=_text(counters["source"]),
+    )
 
 
 def _row(server: str, records: list[Record]) -> SetupRow:
@@ -48,6 +75,7 @@ def _row(server: str, records: list[Record]) -> SetupRow:
         hardware=_text(_hardware(record) for record in records),
         driver=_text(record.driver for record in records) or None,
         git_commit=_text(_commit(record) for record in records) or None,
+        source=None,
     )
 
 

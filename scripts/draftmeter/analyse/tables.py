@@ -5,24 +5,26 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from draftmeter.analyse.facts import AnalysisError
+from draftmeter.record import Record
 from draftmeter.strict import write_atomically
 
 FloatArray = NDArray[np.float64]
 
 RUN_KEYS = ["server", "boot", "attempt", "run"]
-COUNTERS = [*RUN_KEYS, "workload", "streams", "k", "drafts", "draft_tokens", "accepted"]
-COUNTERS += ["generation_tokens", "requests_finished"]
-INTERVALS = [*RUN_KEYS, "workload", "line", "start", "end", "window_s", "k", "drafts", "drafts_exact", "drafted"]
-INTERVALS += ["accepted", "accepted_k_exact"]
-REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "prompt_sha256", "category", "max_tokens"]
-REQUESTS += ["reply_tokens", "drafts", "draft_tokens", "accepted_tokens", "error"]
+COUNTERS = ["source", *RUN_KEYS, "workload", "streams", "model", "engine_version", "counted_by", "k", "drafts"]
+COUNTERS += ["draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "requests_finished", "restarts", "reasoning"]
+COUNTERS += ["seconds"]
+INTERVALS = [*RUN_KEYS, "workload", "offset", "process", "engine", "start", "end", "window_s", "k", "drafts", "drafts_exact"]
+INTERVALS += ["drafted", "accepted", "accepted_k_exact", "running", "wording"]
+REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "prompt_sha256", "category", "max_tokens", "t_first", "t_last"]
+REQUESTS += ["prompt_tokens", "cached_tokens", "reply_tokens", "drafts", "draft_tokens", "accepted_tokens", "error"]
 CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "tolerance", "status", "reason"]
 
 
@@ -54,15 +56,30 @@ class Tables:
         return self.counters, self.intervals, self.requests, self.checks
 
     @property
+    def ks(self) -> set[int]:
+        """Every number of draft tokens per draft that a row says."""
+        return {int(value) for table in (self.counters, self.intervals) for value in known(numbers(table, "k"))}
+
+    @property
+    def counted_by(self) -> Literal["counters", "lines"]:
+        """What gives the totals: counters where there are any, for the lines of a log may be of the same traffic."""
+        return "counters" if (self.counters["counted_by"] == "counters").any() else "lines"
+
+    @property
+    def totals(self) -> pd.DataFrame:
+        """The rows of the counters that make up the totals."""
+        return self.counters[self.counters["counted_by"] == self.counted_by]
+
+    @property
     def k(self) -> int:
-        """Draft tokens per draft; an error where the records do not agree."""
-        found = sorted({int(value) for value in numbers(self.counters, "k")})
-        if len(found) != 1:
+        """Draft tokens per draft, 0 where nothing says how many; an error where the records do not agree."""
+        found = sorted(self.ks)
+        if len(found) > 1:
             names = sorted(set(self.counters["workload"]))
             raise AnalysisError(
                 f"workload {', '.join(names)}: found records with K = {found}; acceptance is pooled over one K only"
             )
-        return found[0]
+        return found[0] if found else 0
 
 
 def read_tables(counters: Path, intervals: Path, requests: Path, checks: Path) -> Tables:
@@ -84,10 +101,10 @@ def check_tables(tables: Tables) -> None:
     _require(tables.counters, "counters", COUNTERS)
     if tables.counters.empty:
         raise AnalysisError("table counters: found no row; the analysis needs at least one record")
-    k = int(numbers(tables.counters, "k").max())
+    _require(tables.intervals, "intervals", INTERVALS)
+    k = max(tables.ks, default=0)
     by_position = position_columns(k)
     _require(tables.counters, "counters", by_position, f" (K = {k})")
-    _require(tables.intervals, "intervals", INTERVALS)
     _require(tables.intervals, "intervals", by_position, f" (K = {k})")
     _require(tables.requests, "requests", REQUESTS)
     _require(tables.requests, "requests", by_position, f" (K = {k})")
@@ -98,17 +115,23 @@ def check_tables(tables: Tables) -> None:
                 f"table counters: run {run} of {server}/{boot} has {len(rows)} rows (attempts "
                 f"{sorted(int(a) for a in rows['attempt'])}); a run counts once, from the attempt that boot.json names"
             )
-    known = set(run_labels(tables.counters))
+    counted = set(run_labels(tables.counters))
     for name, table in zip(("intervals", "requests", "checks"), tables.all()[1:], strict=True):
-        strangers = sorted(set(run_labels(table)) - known)
+        strangers = sorted(set(run_labels(table)) - counted)
         if strangers:
             raise AnalysisError(f"table {name}: found rows of {strangers[0]}, for which the table counters has no row")
 
 
 def run_labels(table: pd.DataFrame) -> "pd.Series[str]":
     """One text for each row that names its record: server/boot/attempt-n/run."""
-    attempt = "attempt-" + table["attempt"].astype("int64").astype(str)
-    return table["server"].astype(str) + "/" + table["boot"].astype(str) + "/" + attempt + "/" + table["run"].astype(str)
+    columns = (table[key].tolist() for key in RUN_KEYS)
+    labels = [f"{server}/{boot}/attempt-{attempt}/{run}" for server, boot, attempt, run in zip(*columns, strict=True)]
+    return pd.Series(labels, index=table.index, dtype=str)
+
+
+def run_label(record: Record) -> str:
+    """The same text for a record."""
+    return f"{record.server}/{record.boot}/attempt-{record.attempt}/{record.run}"
 
 
 def position_columns(k: int) -> list[str]:
@@ -125,9 +148,18 @@ def numbers(table: pd.DataFrame, column: str) -> FloatArray:
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
+def known(values: FloatArray) -> FloatArray:
+    """The values that are not null."""
+    found: FloatArray = values[~np.isnan(values)]
+    return found
+
+
 def by_position(table: pd.DataFrame, k: int) -> FloatArray:
     """accepted_1..accepted_K as floats, shape (n, K)."""
-    return np.column_stack([numbers(table, column) for column in position_columns(k)])
+    at = np.empty((len(table), k))
+    for position, column in enumerate(position_columns(k)):
+        at[:, position] = numbers(table, column)
+    return at
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

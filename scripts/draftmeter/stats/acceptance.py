@@ -110,6 +110,17 @@ def formula_error(a: float, shares: ArrayLike) -> FormulaError:
     return FormulaError(rate=a, formula=formula, measured=measured, error=formula / measured - 1, error_last_terms=error_last)
 
 
+def shorter_drafts(shares: ArrayLike) -> tuple[float, ...]:
+    """Tokens per step with drafts of 1, 2, ... K tokens, from the measured `shares` through 1..K: 1 + s_1 + ... + s_K'.
+
+    Exact for drafts cut after K' tokens, since no position knows of those behind it.
+    """
+    through = np.asarray(shares, dtype=np.float64)
+    if through.ndim != 1 or len(through) == 0 or np.any((through < 0) | (through > 1)) or np.any(np.diff(through) > 0):
+        raise CountsError(f"shares: found {through.tolist()}; needs numbers from 0 to 1 that do not rise, one for each position")
+    return tuple((1 + np.cumsum(through)).tolist())
+
+
 def _ratio(numerator: float, denominator: float) -> Ratio:
     value = None if denominator == 0 else float(numerator) / float(denominator)
     return Ratio(value=value, numerator=float(numerator), denominator=float(denominator))

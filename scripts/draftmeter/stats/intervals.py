@@ -16,6 +16,8 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 FEWEST_PAIRS = 3
+# Pairs are looked for among this many lines at a time: what fits into a processor's cache is several times as fast.
+LINES_AT_ONCE = 1 << 15
 
 
 class IntervalsError(ValueError):
@@ -120,24 +122,34 @@ def lagged_pairs(times: ArrayLike, series: ArrayLike, lag_s: float, interval_s: 
     """
     at = np.asarray(times, dtype=np.float64)
     labels = np.asarray(series)
-    earlier: list[IntArray] = []
-    later: list[IntArray] = []
+    pairs = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         members = members[np.argsort(at[members], kind="stable")]
-        sorted_times = at[members]
-        wanted = sorted_times + lag_s
-        right = np.searchsorted(sorted_times, wanted).clip(0, len(members) - 1)
-        left = (right - 1).clip(0)
-        nearest = np.where(np.abs(sorted_times[left] - wanted) <= np.abs(sorted_times[right] - wanted), left, right)
-        # Unix seconds as floats are good to a quarter of a microsecond: an exact half interval must still count.
-        close = np.abs(sorted_times[nearest] - wanted) <= interval_s / 2 + 1e-6
-        close &= nearest != np.arange(len(members))
-        earlier.append(members[close])
-        later.append(members[nearest[close]])
-    if not earlier:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    return np.concatenate(earlier).astype(np.int64), np.concatenate(later).astype(np.int64)
+        earlier, later = nearest_at_lag(at[members], lag_s, interval_s)
+        pairs.append((members[earlier], members[later]))
+    earlier, later = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
+    return earlier, later
+
+
+def nearest_at_lag(sorted_times: FloatArray, lag_s: float, interval_s: float) -> tuple[IntArray, IntArray]:
+    """The pairs of :func:`lagged_pairs` within one series whose times (shape (n,)) do not fall; the lag is not negative."""
+    # Unix seconds as floats are good to a quarter of a microsecond: an exact half interval must still count.
+    tolerance = interval_s / 2 + 1e-6
+    pairs = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
+    for first in range(0, len(sorted_times), LINES_AT_ONCE):
+        times = sorted_times[first : first + LINES_AT_ONCE]
+        wanted = times + lag_s
+        last = int(np.searchsorted(sorted_times, wanted[-1], side="right"))
+        nearby = sorted_times[first : last + 1]
+        right = np.searchsorted(nearby, wanted)
+        after = np.abs(nearby[np.minimum(right, len(nearby) - 1)] - wanted)
+        before = np.abs(wanted - nearby[np.maximum(right - 1, 0)])
+        nearest = np.where((before <= after) & (right > 0), right - 1, np.minimum(right, len(nearby) - 1))
+        earlier = np.flatnonzero((np.minimum(before, after) <= tolerance) & (nearest != np.arange(len(times))))
+        pairs.append((first + earlier, first + nearest[earlier]))
+    earlier, later = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
+    return earlier, later
 
 
 def autocorrelation(

@@ -1,0 +1,148 @@
+"""How well a workload's totals are known: intervals from own requests in clusters, or else from blocks of its intervals."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftmeter.analyse.clusters import Requests
+from draftmeter.analyse.lines import log_lines
+from draftmeter.analyse.tables import Tables, numbers
+from draftmeter.analyse.totals import Totals, telling
+from draftmeter.stats.acceptance import CountsError
+from draftmeter.stats.pooled import pooled_by_cluster
+from draftmeter.stats.pooled_lines import pooled_by_blocks
+from draftmeter.stats.positions import EqualityTest
+from draftmeter.stats.resample import BlockEstimate
+from draftmeter.stats.uncertainty import Estimate, ratio_of_sums
+from draftmeter.study import Analysis
+
+FloatArray = NDArray[np.float64]
+
+# What holds less of the server's drafts than this says too little about the rest.
+LEAST_COVER = 0.99
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Estimates of a workload's figures that bring intervals for its totals; or, in `unknown`, why there are none at all."""
+
+    n: int
+    n_unit: str
+    estimates: Mapping[str, Estimate | BlockEstimate]
+    """By the names of :func:`draftmeter.stats.pooled.pooled_names`, and some more."""
+    equality: EqualityTest
+    unknown: str | None
+    words: str = ""
+    """What the estimates rest on."""
+    form: str = ""
+    """How an interval was made, where it is the same for all figures."""
+    lacking: str = ""
+    """Why a figure that is not among the estimates has no interval."""
+
+    def around(self, name: str, value: float) -> tuple[float | None, float | None, str | None]:
+        """The ends of the interval of the figure `name`, moved to its `value`; or None, None and why there is none."""
+        if self.unknown is not None:
+            return None, None, self.unknown
+        found = self.estimates.get(name)
+        if found is None or found.value is None or found.low is None or found.high is None:
+            return None, None, self.lacking if found is None else found.unknown
+        return value - (found.value - found.low), value + (found.high - found.value), None
+
+    def method(self, name: str) -> str:
+        """How the interval of the figure `name` was made, in words."""
+        found = self.estimates.get(name)
+        form = found.method if isinstance(found, BlockEstimate) else self.form
+        return f"{form}, {self.words}"
+
+
+def confidence_in(totals: Totals, requests: Requests, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
+    """From own requests where there are any, else from the blocks of the workload's intervals."""
+    if requests.rows:
+        return _by_cluster(totals, requests, k, analysis.confidence)
+    return _by_block(totals, tables, k, analysis, seed)
+
+
+def _none(n: int, unit: str, reason: str) -> Confidence:
+    return Confidence(n, unit, {}, EqualityTest(None, None, None, reason), reason)
+
+
+def _by_cluster(totals: Totals, requests: Requests, k: int, confidence: float) -> Confidence:
+    n, unit = requests.clusters, requests.unit
+    columns = {name: requests.summed(column) for name, column in requests.columns.items()}
+    at = np.column_stack([requests.summed(column) for column in requests.accepted_at.T]) if k else np.empty((n, 0))
+    cover = float(columns["drafts"].sum()) / totals.drafts if totals.drafts else 0.0
+    if abs(cover - 1) > 1 - LEAST_COVER:
+        return _none(n, unit, f"no interval: own requests with acceptance hold {cover:.1%} of the server's drafts")
+    if k == 0:
+        return _none(n, unit, "no interval: how many tokens a draft holds is not known")
+    try:
+        pooled = pooled_by_cluster(columns["drafts"], columns["draft_tokens"], at, confidence)
+    except CountsError as error:
+        return _none(n, unit, f"no interval: own requests contradict themselves: {error}")
+    return Confidence(
+        n=n,
+        n_unit=unit,
+        estimates=pooled.estimates | _more(requests, columns, at, confidence),
+        equality=pooled.equality,
+        unknown=None,
+        words=_words(f"own requests in clusters by {unit.removesuffix('s')}", cover),
+        form=f"{confidence:.0%} t interval, linearised",
+        lacking="no interval: own requests do not show it",
+    )
+
+
+def _more(requests: Requests, columns: Mapping[str, FloatArray], at: FloatArray, confidence: float) -> dict[str, Estimate]:
+    """Figures that are no rates of drafts alone."""
+    drafts, replies = columns["drafts"], requests.summed(np.ones(len(requests.cluster)))
+    emitted, verified = columns["reply_tokens"] - replies, drafts + columns["accepted_tokens"]
+    ratios = {
+        "emitted_tokens_per_step": (emitted, drafts, "a request does not say its reply tokens"),
+        "emitted_minus_verified": (emitted - verified, drafts, "a request does not say its reply tokens"),
+        "mean_prompt_tokens": (columns["prompt_tokens"], replies, "a request does not say its prompt tokens"),
+        "mean_reply_tokens": (columns["reply_tokens"], replies, "a request does not say its reply tokens"),
+    }
+    for shorter in range(1, at.shape[1]):
+        ratios[f"tokens_per_step_at_{shorter}"] = (drafts + at[:, :shorter].sum(axis=1), drafts, "")
+    found = {}
+    for name, (y, x, lacking) in ratios.items():
+        if np.isnan(y).any():
+            found[name] = Estimate(None, None, None, None, len(x), f"no interval: {lacking}")
+        else:
+            found[name] = ratio_of_sums(y, x, confidence)
+    return found
+
+
+def _by_block(totals: Totals, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
+    chosen = tables.intervals[numbers(tables.intervals, "drafted") > 0]
+    used = telling(chosen, k)
+    log = log_lines(chosen[used] if used.any() else chosen, k)
+    if log.lines is None:
+        return _none(0, "intervals", f"no interval: no own request is known, and of its intervals {log.unknown}")
+    counted = totals.drafts if used.any() else totals.draft_tokens
+    held = log.lines.drafts if used.any() else log.lines.drafted
+    cover = float(held.sum()) / counted if counted else 0.0
+    if abs(cover - 1) > 1 - LEAST_COVER:
+        return _none(
+            len(log), "intervals", f"no interval: no own request is known, and the intervals hold {cover:.1%} of the drafts"
+        )
+    found = pooled_by_blocks(log.lines, analysis.min_drafts, analysis.confidence, analysis.resamples, seed)
+    estimates = dict(found.estimates)
+    of_tokens = float(log.lines.drafted.sum()) / totals.draft_tokens if totals.draft_tokens else 0.0
+    if abs(of_tokens - 1) > 1 - LEAST_COVER:
+        reason = f"no interval: the lines that show their drafts hold {of_tokens:.1%} of the draft tokens"
+        estimates["accepted_over_drafted"] = replace(estimates["accepted_over_drafted"], low=None, high=None, unknown=reason)
+    return Confidence(
+        n=len(log),
+        n_unit="intervals",
+        estimates=estimates,
+        equality=found.equality,
+        unknown=None,
+        words=_words(f"from the blocks of its {log.kind}, for no own request is known", cover),
+        lacking="no interval: no own request is known, and the intervals do not show it",
+    )
+
+
+def _words(text: str, cover: float) -> str:
+    return text + ("" if cover == 1 else f", which hold {cover:.2%} of the drafts")

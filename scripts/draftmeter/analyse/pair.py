@@ -1,0 +1,97 @@
+"""The same prompts with reasoning and without: what reasoning does to acceptance."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from draftmeter.analyse.facts import PERCENT, POINTS, fact
+from draftmeter.analyse.tables import Tables, numbers
+from draftmeter.facts import Fact
+from draftmeter.stats.steps import summed_by
+from draftmeter.stats.uncertainty import smooth_function_of_ratios
+
+FloatArray = NDArray[np.float64]
+
+SUBJECT = "pair"
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One workload of a pair: own requests that say their acceptance, by prompt."""
+
+    workload: str
+    servers: frozenset[str]
+    requests: pd.DataFrame
+
+    @property
+    def prompts(self) -> set[str]:
+        return set(self.requests["prompt_sha256"])
+
+
+def pair_facts(controlled: list[str], tables: Tables, confidence: float) -> dict[str, Fact]:
+    """The difference of the pair; nothing where no controlled workload with reasoning sent the prompts of one without."""
+    sides = product(_sides(controlled, tables, "on"), _sides(controlled, tables, "off"))
+    pairs = [(on, off) for on, off in sides if on.prompts & off.prompts]
+    if not pairs:
+        return {}
+    # Of several pairs the first that shares all of its prompts on one server, and else most of them.
+    best = max(pairs, key=lambda pair: _likeness(*pair))
+    return {f"{SUBJECT}.reasoning_difference_pp": _difference(*best, confidence)}
+
+
+def _likeness(on: _Side, off: _Side) -> tuple[bool, bool, int]:
+    return on.prompts == off.prompts, bool(on.servers & off.servers), len(on.prompts & off.prompts)
+
+
+def _sides(controlled: list[str], tables: Tables, reasoning: str) -> list[_Side]:
+    sides = []
+    for workload in controlled:
+        part = tables.of_workload(workload)
+        if set(part.counters["reasoning"].dropna().astype(str)) != {reasoning}:
+            continue
+        known = np.isfinite(numbers(part.requests, "draft_tokens")) & np.isfinite(numbers(part.requests, "accepted_tokens"))
+        sides.append(_Side(workload, frozenset(part.counters["server"].astype(str)), part.requests[known]))
+    return sides
+
+
+def _difference(on: _Side, off: _Side, confidence: float) -> Fact:
+    both = sorted(on.prompts & off.prompts)
+    counts = np.column_stack([*_by_prompt(on, both), *_by_prompt(off, both)])
+
+    def difference(means: FloatArray) -> float:
+        return float(means[0] / means[1] - means[2] / means[3])
+
+    def gradient(m: FloatArray) -> FloatArray:
+        return np.array([1 / m[1], -m[0] / m[1] ** 2, -1 / m[3], m[2] / m[3] ** 2])
+
+    value = low = high = None
+    unknown: str | None = "no draft was made with one of the two"
+    if np.all(counts.sum(axis=0)[[1, 3]] > 0):
+        found = smooth_function_of_ratios(counts, np.ones(len(both)), difference, gradient, confidence)
+        ends = (found.value, found.low, found.high)
+        value, low, high = (None if end is None else PERCENT * end for end in ends)
+        unknown = found.unknown
+    interval = "" if low is None else f"; {confidence:.0%} t interval, linearised, in clusters by prompt"
+    return fact(
+        value,
+        low=low,
+        high=high,
+        unit=POINTS,
+        definition=(
+            f"accepted over drafted with reasoning ({on.workload}) less without ({off.workload}), over the prompts sent with both"
+        ),
+        method=f"own requests{interval}",
+        n=len(both),
+        n_unit="prompts",
+        unknown=unknown,
+    )
+
+
+def _by_prompt(side: _Side, prompts: list[str]) -> list[FloatArray]:
+    """Accepted and draft tokens of each prompt, in the order of the sorted `prompts`; two of shape (n,)."""
+    chosen = side.requests[side.requests["prompt_sha256"].isin(prompts)]
+    columns = (numbers(chosen, "accepted_tokens"), numbers(chosen, "draft_tokens"))
+    return [np.asarray(column) for column in summed_by(chosen["prompt_sha256"].to_numpy(dtype=str), *columns)]

@@ -1,0 +1,138 @@
+"""Facts of own requests: what is theirs of the server's tokens, and how requests differ."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from draftmeter.analyse.clusters import NO_REQUESTS, Requests
+from draftmeter.analyse.facts import fact
+from draftmeter.analyse.tables import Tables, numbers, run_labels
+from draftmeter.facts import Fact
+from draftmeter.stats.runs import other_clients
+from draftmeter.stats.steps import by_groups, weighted_means
+
+FloatArray = NDArray[np.float64]
+
+THIRDS = 3
+OWN = "own requests"
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Generated tokens by run, and how many of them are replies to own requests; nan where unknown. Shape (n,)."""
+
+    run: list[str]
+    counted: FloatArray
+    own: FloatArray
+
+    @property
+    def known(self) -> "NDArray[np.bool_]":
+        """Runs of which both are known."""
+        return np.asarray(np.isfinite(self.counted) & np.isfinite(self.own), dtype=np.bool_)
+
+
+def generated_by_run(tables: Tables) -> Generated:
+    """Of the records that make up the totals; a run without own requests, or with a reply of unknown length, has none known."""
+    rows = tables.counters[tables.counters["counted_by"] == "counters"]
+    replies = numbers(tables.requests, "reply_tokens")
+    labels = run_labels(tables.requests)
+    own = {str(run): float(replies[(labels == run).to_numpy(dtype=bool)].sum()) for run in labels.unique()}
+    counted = numbers(rows, "generation_tokens")
+    runs = [str(run) for run in run_labels(rows)]
+    return Generated(
+        run=runs,
+        counted=np.where(counted >= 0, counted, np.nan),
+        own=np.array([own.get(run, np.nan) for run in runs], dtype=np.float64),
+    )
+
+
+def request_facts(requests: Requests, tables: Tables, confidence: float) -> dict[str, Fact]:
+    """By request weights, by size of prompt and by cached share of it where requests are known; and other clients' tokens."""
+    facts = {"request_weighted_acceptance": _request_weighted(requests, confidence), "other_clients_share": _others(tables)}
+    if requests.rows == 0:
+        return facts
+    prompt = requests.columns["prompt_tokens"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cached = np.where(prompt > 0, requests.columns["cached_tokens"] / prompt, np.nan)
+    facts |= _thirds("prompt_third", "tokens of the prompt", prompt, requests, confidence, "{:.0f}")
+    return facts | _thirds("cached_third", "the part of the prompt found in the cache", cached, requests, confidence, "{:.1%}")
+
+
+def _method(requests: Requests, confidence: float) -> str:
+    return f"{OWN}; {confidence:.0%} t interval, linearised, in clusters by {requests.unit.removesuffix('s')}"
+
+
+def _request_weighted(requests: Requests, confidence: float) -> Fact:
+    definition = "accepted over drafted of each own request that made a draft, all with equal weight"
+    drafted = requests.columns["draft_tokens"]
+    unknown: str | None = NO_REQUESTS if requests.rows == 0 else "no own request made a draft of known acceptance"
+    if not (drafted > 0).any():
+        return fact(None, unit="fraction", definition=definition, method=OWN, n=0, n_unit="requests", unknown=unknown)
+    found = weighted_means(requests.columns["accepted_tokens"], drafted, requests.cluster, confidence).by_request
+    return fact(
+        found.value,
+        low=found.low,
+        high=found.high,
+        unit="fraction",
+        definition=definition,
+        method=OWN if found.low is None else _method(requests, confidence),
+        n=int((drafted > 0).sum()),
+        n_unit="requests",
+        unknown=found.unknown,
+    )
+
+
+def _others(tables: Tables) -> Fact:
+    """Descriptive, and so without an interval."""
+    generated = generated_by_run(tables)
+    unknown: str | None = None
+    share = None
+    if not len(generated.run):
+        unknown = "there are no counters of generated tokens"
+    elif not generated.known.all():
+        missing = int((~generated.known).sum())
+        unknown = f"generated tokens or own replies are unknown in {missing} of {len(generated.run)} records"
+        unknown = NO_REQUESTS if len(tables.requests) == 0 else unknown
+    else:
+        share = other_clients(generated.counted, generated.own).all_runs
+        unknown = None if share is not None else "the server generated no token"
+    return fact(
+        share,
+        unit="fraction",
+        definition="generated tokens that are no reply to an own request, over all generated tokens",
+        method="server counters and own requests",
+        n=len(generated.run),
+        n_unit="records",
+        unknown=unknown,
+    )
+
+
+def _thirds(name: str, by: str, property_: FloatArray, requests: Requests, confidence: float, form: str) -> dict[str, Fact]:
+    """Acceptance in three groups of about equally many requests; equal values stay together, so that there may be fewer."""
+    accepted, drafted = requests.columns["accepted_tokens"], requests.columns["draft_tokens"]
+    groups = by_groups(accepted, drafted, requests.cluster, property_, confidence, groups=THIRDS)
+    facts = {}
+    for number, group in enumerate(groups, start=1):
+        found = group.acceptance
+        bounds = f"{form.format(group.lowest)} to {form.format(group.highest)}"
+        facts[f"{name}_{number}"] = fact(
+            found.value,
+            low=found.low,
+            high=found.high,
+            unit="fraction",
+            definition=f"accepted over drafted of own requests, group {number} of {len(groups)} by {by}: {bounds}",
+            method=OWN if found.low is None else _method(requests, confidence),
+            n=group.requests,
+            n_unit="requests",
+            unknown=found.unknown,
+        )
+    reason = (
+        f"requests differ by this in {len(groups)} groups alone; equal ones stay together" if groups else f"no request shows {by}"
+    )
+    for number in range(len(groups) + 1, THIRDS + 1):
+        definition = f"accepted over drafted of own requests, group {number} of {THIRDS} by {by}"
+        facts[f"{name}_{number}"] = fact(
+            None, unit="fraction", definition=definition, method=OWN, n=0, n_unit="requests", unknown=reason
+        )
+    return facts

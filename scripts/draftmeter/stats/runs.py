@@ -1,0 +1,89 @@
+"""Runs of a workload beside each other: other clients' tokens, gaps between sources, and acceptance by streams."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats  # type: ignore[import-untyped]
+
+from draftmeter.stats.acceptance import CountsError
+from draftmeter.stats.uncertainty import Estimate
+
+FEWEST_RUNGS = 3
+
+
+@dataclass(frozen=True)
+class OtherClients:
+    """Tokens that the server generated for others, as shares of its tokens; None where it generated none."""
+
+    by_run: tuple[float | None, ...]
+    all_runs: float | None
+    kept: tuple[bool, ...]
+    """Runs at or below the limit."""
+    kept_runs: float | None
+
+
+@dataclass(frozen=True)
+class StreamsSlope:
+    """Change of acceptance for each doubling of the streams, one point a number of streams."""
+
+    estimate: Estimate
+    """`clusters` counts the numbers of streams."""
+    rungs: int
+    same_prompts: bool
+    """Whether every rung sent the same prompts; if not, a trend may be that of the prompts."""
+
+
+def other_clients(generated: ArrayLike, own: ArrayLike, limit: float = 0.01) -> OtherClients:
+    """From the generation counter and the own reply tokens of each run, shape (n,): (counter - own) / counter.
+
+    Pooled over all runs, and over those whose share is at most `limit`. A negative share says that the counter lost tokens.
+    """
+    counter, ours = np.asarray(generated, dtype=np.float64), np.asarray(own, dtype=np.float64)
+    if counter.shape != ours.shape or counter.ndim != 1 or np.any(counter < 0) or np.any(ours < 0):
+        raise CountsError(f"found counters {counter.shape}, own tokens {ours.shape}; needs one count of both for each run")
+    shares = [_other(float(c), float(o)) for c, o in zip(counter, ours, strict=True)]
+    kept = np.array([share is not None and share <= limit for share in shares], dtype=np.bool_)
+    return OtherClients(
+        by_run=tuple(shares),
+        all_runs=_other(float(counter.sum()), float(ours.sum())),
+        kept=tuple(kept.tolist()),
+        kept_runs=_other(float(counter[kept].sum()), float(ours[kept].sum())),
+    )
+
+
+def _other(counter: float, own: float) -> float | None:
+    return None if counter == 0 else (counter - own) / counter
+
+
+def relative_gap(found: float, counted: float) -> float | None:
+    """found / counted - 1; None where nothing was counted."""
+    return None if counted == 0 else found / counted - 1
+
+
+def streams_slope(
+    streams: ArrayLike, accepted: ArrayLike, drafted: ArrayLike, prompts: ArrayLike, confidence: float
+) -> StreamsSlope:
+    """Least squares of acceptance on log2(streams) over rungs; runs (shape (n,)) of equal streams are pooled first.
+
+    The error comes from how the rungs scatter around the line, with rungs - 2 degrees of freedom: runs differ by more than
+    the luck of their drafts. `prompts` labels the prompt set of each run.
+    """
+    rungs, position = np.unique(np.asarray(streams, dtype=np.float64), return_inverse=True)
+    y, n = (np.bincount(position, np.asarray(column, dtype=np.float64), len(rungs)) for column in (accepted, drafted))
+    if np.any(rungs < 1):
+        raise CountsError(f"streams: found {rungs.tolist()}; needs at least one")
+    same = len(np.unique(np.asarray(prompts))) == 1
+    if np.any(n == 0) or len(rungs) < 2:
+        reason = "a rung made no draft" if np.any(n == 0) else f"{len(rungs)} number of streams; a slope needs two"
+        return StreamsSlope(Estimate(None, None, None, None, len(rungs), reason), len(rungs), same)
+    x, acceptance = np.log2(rungs), y / n
+    centred = x - x.mean()
+    slope = float(centred @ acceptance / (centred @ centred))
+    if len(rungs) < FEWEST_RUNGS:
+        reason = f"no interval: {len(rungs)} numbers of streams, {FEWEST_RUNGS} are needed"
+        return StreamsSlope(Estimate(slope, None, None, None, len(rungs), reason), len(rungs), same)
+    residuals = acceptance - acceptance.mean() - slope * centred
+    error = float(np.sqrt(residuals @ residuals / (len(rungs) - 2) / (centred @ centred)))
+    half = float(stats.t.ppf((1 + confidence) / 2, len(rungs) - 2)) * error
+    return StreamsSlope(Estimate(slope, error, slope - half, slope + half, len(rungs), None), len(rungs), same)

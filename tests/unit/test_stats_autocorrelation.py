@@ -1,0 +1,113 @@
+"""The memory of acceptance: the curve against its definition, and decays that were planted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from draftmeter.stats.autocorrelation import autocorrelation_curve, curve_lags, fit_decay
+from draftmeter.stats.blocks import plan_blocks
+from draftmeter.stats.intervals import autocorrelation, lagged_pairs, nearest_at_lag
+from draftmeter.stats.lines import Lines, lines
+from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay, Server, simulate
+
+
+def server(*decays: Decay) -> Server:
+    return replace(PUBLISHED_LIKE, decays=decays)
+
+
+def traffic(planted: Server, slots: int, seed: int) -> Lines:
+    t = simulate(planted, slots, np.random.default_rng(seed))
+    # A clock that wanders by a tenth of a second, and Unix times.
+    end = 1.7e9 + t.end + np.random.default_rng(seed).normal(0, 0.1, len(t.end))
+    return lines(end, t.drafts, t.accepted, t.drafted, window_s=10, accepted_at=t.accepted_at, running=t.running)
+
+
+def test_the_curve_is_the_autocorrelation_at_each_lag() -> None:
+    made = traffic(server(Decay(0.8, 60)), 3000, 0)
+    chosen = made.at_least(500)
+    blocks = plan_blocks(np.where(chosen, made.acceptance, 0.6))
+    lags = (10.0, 30.0, 300.0, 600.0)
+    curve = autocorrelation_curve(blocks, made, chosen, lags, 10.0, "r.")
+    for lag, value, pairs, name in zip(lags, curve.part.values, curve.pairs, curve.part.names, strict=True):
+        exact = autocorrelation(made.end[chosen], np.zeros(chosen.sum()), made.acceptance[chosen], lag, 10.0)
+        assert (value, pairs, name) == (pytest.approx(exact.value), exact.pairs, f"r.{lag:g}")
+
+
+def test_pairs_never_join_two_series() -> None:
+    made = lines(
+        [10.0, 20, 30, 40, 50, 60],
+        [600.0] * 6,
+        [900.0, 1000, 1100, 950, 1050, 1200],
+        [1800.0] * 6,
+        window_s=10,
+        series=[0, 0, 0, 1, 1, 1],
+    )
+    every = np.ones(6, dtype=bool)
+    curve = autocorrelation_curve(plan_blocks(made.acceptance), made, every, (10.0, 30.0), 10.0, "")
+    assert curve.pairs == (4, 0) and np.isnan(curve.part.values[1])
+
+
+def test_pairs_are_the_same_however_many_lines_are_looked_at_at_once() -> None:
+    rng = np.random.default_rng(1)
+    times = np.cumsum(rng.choice([10.0, 10, 20, 4, 60], 80_000) + rng.normal(0, 0.5, 80_000).clip(-2, 2))
+    earlier, later = nearest_at_lag(times, 300.0, 10.0)
+    wanted = times + 300
+    right = np.searchsorted(times, wanted).clip(0, len(times) - 1)
+    left = (right - 1).clip(0)
+    nearest = np.where(np.abs(times[left] - wanted) <= np.abs(times[right] - wanted), left, right)
+    close = np.abs(times[nearest] - wanted) <= 5 + 1e-6
+    assert np.array_equal(earlier, np.flatnonzero(close)) and np.array_equal(later, nearest[close])
+    again = lagged_pairs(times[::-1], np.zeros(len(times)), 300.0, 10.0)
+    assert len(again[0]) == len(earlier)
+
+
+def test_lags_of_the_curve() -> None:
+    lags = curve_lags(10.0)
+    assert {10.0, 30.0, 300.0, 600.0, 1800.0} <= set(lags) and max(lags) == 1800
+    assert list(lags) == sorted(lags) and len(lags) < 40
+    assert curve_lags(2.0, 10.0) == (2.0, 4.0, 6.0, 8.0, 10.0)
+
+
+def fitted(planted: Server, seed: int, slots: int = 10_404):
+    made = traffic(planted, slots, seed)
+    chosen = made.at_least(500)
+    blocks = plan_blocks(np.where(chosen, made.acceptance, 0.6))
+    curve = autocorrelation_curve(blocks, made, chosen, curve_lags(10.0), 10.0, "")
+    return fit_decay(curve.lags_s, curve.part.values, curve.pairs, 10.0, int(chosen.sum()), 0.95)
+
+
+def test_two_planted_decays_are_found_and_told_from_one() -> None:
+    hits = 0
+    for seed in range(10):
+        found = fitted(PUBLISHED_LIKE, seed)
+        assert found.chosen == 2 and found.two.aic < found.one.aic
+        short, long = found.two.components
+        hits += short.time_low_s <= 11 <= short.time_high_s
+        hits += long.time_low_s <= 300 <= long.time_high_s
+        assert short.weight_low <= short.weight <= short.weight_high
+        assert 120 < found.effective_n < 500
+    assert hits >= 15
+
+
+def test_one_planted_decay_is_not_made_into_two() -> None:
+    chosen, hits = [], 0
+    for seed in range(12):
+        found = fitted(server(Decay(0.8, 60)), seed)
+        chosen.append(found.chosen)
+        (only,) = found.one.components
+        hits += only.time_low_s <= 60 <= only.time_high_s
+    assert chosen.count(1) >= 10 and hits >= 9
+
+
+def test_a_component_that_may_not_be_there_has_no_time() -> None:
+    found = fitted(server(), 3)
+    (only,) = found.one.components
+    assert found.chosen == 1
+    assert only.weight < 0.2 or (only.time_low_s is None and only.time_high_s is None)
+    assert found.effective_n > 1500
+
+
+def test_too_few_lags_are_unknown() -> None:
+    found = fit_decay([10.0, 20], [0.5, None], [100, 1], 10.0, 300, 0.95)
+    assert found.chosen is None and found.one is None and "too short: 1 lags" in found.unknown

@@ -1,0 +1,78 @@
+"""Percentiles and groups from histograms agree with those of the lines they were made of."""
+
+import numpy as np
+import pytest
+
+from draftmeter.stats.blocks import plan_blocks
+from draftmeter.stats.histograms import bins_of, groups_part, percentile_part
+from draftmeter.stats.intervals import groups_by_acceptance
+from draftmeter.stats.resample import FRACTION, LOG
+
+
+@pytest.mark.parametrize("n", [3, 50, 199, 2000, 300_000])
+def test_percentiles_of_a_histogram_are_near_those_of_the_values(n: int) -> None:
+    x = np.random.default_rng(n).gamma(3, 1, n)
+    bins = bins_of(x, np.ones(n, dtype=bool))
+    counts = np.bincount(bins.codes, minlength=bins.number)[None].astype(float)
+    for fraction in (0.1, 0.5, 0.9):
+        below = (x <= bins.percentile(counts, fraction)[0]).mean()
+        assert below == pytest.approx(fraction, abs=0.006 + 1 / n)
+
+
+def test_percentiles_follow_the_lines_that_are_drawn() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4000)
+    bins = bins_of(x, np.ones(4000, dtype=bool))
+    for _ in range(20):
+        drawn = rng.integers(0, 4000, 4000)
+        counts = np.bincount(bins.codes[drawn], minlength=bins.number)[None].astype(float)
+        found = [bins.percentile(counts, fraction)[0] for fraction in (0.1, 0.9)]
+        # The percentile itself has a standard error of 0.027.
+        assert found == pytest.approx(np.percentile(x[drawn], [10, 90]), abs=0.012)
+
+
+def test_lines_that_do_not_take_part_are_in_no_bin() -> None:
+    x = np.array([5.0, 1.0, 3.0, 2.0])
+    bins = bins_of(x, np.array([True, False, True, True]))
+    assert bins.codes[1] == -1 and sorted(bins.codes[[0, 2, 3]]) == [0, 0, 1]
+    assert (bins.edges[0], bins.edges[-1]) == (2.0, 5.0)
+
+
+def test_equal_values_have_one_bin_and_their_percentile() -> None:
+    bins = bins_of(np.full(30, 0.7), np.ones(30, dtype=bool))
+    assert bins.number == 1
+    assert bins.percentile(np.array([[30.0]]), 0.9)[0] == pytest.approx(0.7)
+
+
+def test_percentile_part_has_the_exact_values() -> None:
+    x = np.random.default_rng(1).uniform(1, 4, 900)
+    chosen = x > 1.5
+    blocks = plan_blocks(x)
+    part = percentile_part(blocks, x, chosen, ("a", "b", "c"), LOG)
+    low, high = np.percentile(x[chosen], [10, 90])
+    assert part.values == pytest.approx((low, high, high / low))
+    assert part.function(part.sums.sum(axis=0)[None])[0] == pytest.approx((low, high, high / low), rel=0.01)
+    assert part.scales == (LOG, LOG, LOG) and part.presence.sum(axis=0) == pytest.approx([chosen.sum()] * 3)
+    assert percentile_part(blocks, x, chosen, ("a", "b"), FRACTION).names == ("a", "b")
+
+
+def test_groups_part_agrees_with_groups_of_the_lines() -> None:
+    rng = np.random.default_rng(2)
+    drafts = rng.integers(300, 900, 3000)
+    chance = rng.beta(40, 10, 3000)
+    at, before = np.empty((3000, 2)), drafts
+    for position in range(2):
+        before = rng.binomial(before, chance)
+        at[:, position] = before
+    acceptance = at.sum(axis=1) / (2 * drafts)
+    chosen = drafts >= 500
+    blocks = plan_blocks(acceptance)
+    part = groups_part(blocks, acceptance, chosen, drafts.astype(float), at, "fifth_")
+    exact = groups_by_acceptance(acceptance[chosen], drafts[chosen], at[chosen])
+    found = dict(zip(part.names, part.values, strict=True))
+    resampled = dict(zip(part.names, part.function(part.sums.sum(axis=0)[None])[0], strict=True))
+    for number, group in enumerate(exact, start=1):
+        assert (found[f"fifth_{number}.chance_1"], found[f"fifth_{number}.chance_2"]) == pytest.approx(group.chances)
+        assert found[f"fifth_{number}.rise_2"] == pytest.approx(group.chances[1] - group.chances[0])
+        assert found[f"fifth_{number}.slope"] == pytest.approx(group.chances[1] - group.chances[0])
+        assert resampled[f"fifth_{number}.chance_1"] == pytest.approx(group.chances[0], abs=5e-4)

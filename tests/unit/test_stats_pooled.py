@@ -1,0 +1,159 @@
+"""All drafts pooled: the figures against their definitions, intervals by cluster, and the test of equal chances."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from draftmeter.stats.acceptance import (
+    CountsError,
+    accepted_over_checked,
+    chance_at,
+    formula_error,
+    geometric_formula,
+    share_through,
+    shorter_drafts,
+    tokens_per_step,
+)
+from draftmeter.stats.pooled import pooled_by_cluster, pooled_names, pooled_values
+from draftmeter.stats.positions import equality_test, names_along_the_draft
+from draftmeter.stats.uncertainty import ratio_of_sums, smooth_function_of_ratios
+
+AT = np.array([799.0, 646.0, 533.0])
+
+
+def figures(drafts: float, at: np.ndarray) -> dict[str, float]:
+    k = len(at)
+    sums = np.concatenate([[k * drafts, at.sum(), at.sum(), drafts], at])
+    with np.errstate(invalid="ignore"):
+        return dict(zip(pooled_names(k), pooled_values(sums[None])[0], strict=True))
+
+
+def test_figures_are_those_of_the_definitions() -> None:
+    found = figures(1000, AT)
+    shares = [share.value for share in share_through(1000, AT)]
+    chances = [chance.value for chance in chance_at(1000, AT)]
+    checked = accepted_over_checked(1000, AT).value
+    rate = AT.sum() / 3000
+    assert [found[f"share_{k}"] for k in (1, 2, 3)] == pytest.approx(shares)
+    assert [found[f"chance_{k}"] for k in (1, 2, 3)] == pytest.approx(chances)
+    assert (found["rise_2"], found["rise_3"]) == pytest.approx((chances[1] - chances[0], chances[2] - chances[1]))
+    assert found["slope"] == pytest.approx(np.polyfit([1, 2, 3], chances, 1)[0])
+    assert found["accepted_over_checked"] == pytest.approx(checked)
+    assert found["tokens_per_step"] == pytest.approx(tokens_per_step(1000, AT.sum()).value)
+    for name, a in (("first_position", shares[0]), ("checked", checked), ("accepted_over_drafted", rate)):
+        assert found[f"formula_{name}"] == pytest.approx(geometric_formula(a, 3))
+        assert found[f"formula_error_{name}"] == pytest.approx(formula_error(a, shares).error)
+    assert found["formula_error_last_terms"] == pytest.approx(formula_error(shares[0], shares).error_last_terms)
+
+
+def test_five_steps_of_four_drafts() -> None:
+    found = figures(5, np.array([4.0, 3, 2, 1]))
+    assert (found["accepted_over_drafted"], found["tokens_per_step"]) == (0.5, 3.0)
+    assert shorter_drafts([0.8, 0.6, 0.4, 0.2]) == pytest.approx((1.8, 2.4, 2.8, 3.0))
+
+
+def test_shorter_drafts_refuse_rising_shares() -> None:
+    with pytest.raises(CountsError, match="do not rise"):
+        shorter_drafts([0.5, 0.6])
+    with pytest.raises(CountsError, match="from 0 to 1"):
+        shorter_drafts([1.2])
+
+
+def test_one_position_and_none() -> None:
+    assert "slope" not in pooled_names(1) and "formula_error_last_terms" not in pooled_names(1)
+    assert pooled_names(0) == ("accepted_over_drafted", "tokens_per_step")
+    assert figures(10, np.array([5.0]))["chance_1"] == 0.5
+    assert names_along_the_draft(0) == [] and names_along_the_draft(1) == ["chance_1"]
+
+
+def test_an_unknown_chance_leaves_the_others_known() -> None:
+    found = figures(10, np.array([0.0, 0, 0]))
+    assert found["chance_1"] == 0 and np.isnan(found["chance_2"]) and np.isnan(found["slope"])
+
+
+def simulated(rng: np.random.Generator, clusters: int, chances: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Drafts and drafts by position of clusters whose chances differ."""
+    drafts = rng.integers(20, 120, clusters)
+    shift = rng.normal(0, 0.4, clusters)
+    at, before = np.empty((clusters, len(chances))), drafts
+    for position, chance in enumerate(chances):
+        odds = np.log(chance / (1 - chance)) + shift
+        before = rng.binomial(before, 1 / (1 + np.exp(-odds)))
+        at[:, position] = before
+    return drafts.astype(float), at
+
+
+def test_intervals_are_those_of_the_linearised_ratio() -> None:
+    drafts, at = simulated(np.random.default_rng(0), 80, (0.8, 0.8, 0.8))
+    found = pooled_by_cluster(drafts, 3 * drafts, at, 0.95).estimates
+    for name, expected in (
+        ("accepted_over_drafted", ratio_of_sums(at.sum(axis=1), 3 * drafts, 0.95)),
+        ("chance_2", ratio_of_sums(at[:, 1], at[:, 0], 0.95)),
+        (
+            "formula_error_first_position",
+            smooth_function_of_ratios(
+                at,
+                drafts,
+                lambda s: formula_error(float(s[0]), s).error,
+                lambda s: (
+                    np.array([1 + 2 * s[0] + 3 * s[0] ** 2, 0, 0]) / (1 + s.sum())
+                    - geometric_formula(float(s[0]), 3) / (1 + s.sum()) ** 2
+                ),
+                0.95,
+            ),
+        ),
+    ):
+        assert (found[name].low, found[name].high) == pytest.approx((expected.low, expected.high), rel=1e-6)
+        assert found[name].clusters == 80
+
+
+def test_equal_chances_are_rejected_as_often_as_they_should_be_and_a_rise_is_found() -> None:
+    rng = np.random.default_rng(1)
+    p_values, naive = [], []
+    for _ in range(400):
+        # Clusters with one latent shift have equal chances on the whole only without it; the truth here is of the pool.
+        drafts = rng.integers(20, 120, 60)
+        at, before = np.empty((60, 3)), drafts
+        for position in range(3):
+            before = rng.binomial(before, rng.beta(16, 4, 60))
+            at[:, position] = before
+        test = pooled_by_cluster(drafts, 3 * drafts, at, 0.95).equality
+        p_values.append(test.p_value)
+        total = at.sum(axis=0)
+        before_all = np.concatenate([[drafts.sum()], total[:-1]])
+        naive.append(stats.chi2_contingency([total, before_all - total])[1])
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.035)
+    # Drafts as independent trials would see rises that are not there.
+    assert np.mean(np.array(naive) < 0.05) > 0.2
+    drafts, at = simulated(rng, 200, (0.7, 0.8, 0.85))
+    risen = pooled_by_cluster(drafts, 3 * drafts, at, 0.95)
+    assert risen.equality.p_value < 1e-6
+    assert risen.estimates["rise_2"].low > 0.05 and risen.estimates["slope"].low > 0.03
+    assert risen.equality.freedom == (2, 198)
+
+
+def test_what_cannot_be_known_is_unknown() -> None:
+    one = pooled_by_cluster([10], [30], [[5, 2, 1]], 0.95)
+    assert one.estimates["chance_1"].value == 0.5 and one.estimates["chance_1"].low is None
+    assert "1 cluster" in one.equality.unknown
+    nothing = pooled_by_cluster([10, 10], [30, 30], [[0, 0, 0], [0, 0, 0]], 0.95)
+    assert nothing.estimates["chance_2"].value is None and "before a position" in nothing.estimates["chance_2"].unknown
+    assert nothing.estimates["accepted_over_drafted"].value == 0
+    assert "one position" in pooled_by_cluster([10, 12], [10, 12], [[5], [6]], 0.95).equality.unknown
+    assert equality_test(np.zeros(2), np.zeros((2, 2)), 20).unknown == "the rises do not vary on their own"
+    assert "too short" in equality_test(np.zeros(2), np.eye(2), 1).unknown
+
+
+@pytest.mark.parametrize(
+    ("drafts", "at", "message"),
+    [
+        ([10.0], [[5.0, 6, 1]], "rise along"),
+        ([10.0], [[11.0, 6, 1]], "rise along"),
+        ([np.nan], [[1.0, 1, 1]], "unknown"),
+        ([10.0, 3], [[1.0, 1, 1]], r"needs \(n,\)"),
+        ([10.0], [5.0], r"needs \(n,\)"),
+    ],
+)
+def test_impossible_clusters_are_refused(drafts: list[float], at: list, message: str) -> None:
+    with pytest.raises(CountsError, match=message):
+        pooled_by_cluster(drafts, 3 * np.asarray(drafts), at, 0.95)
