@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 
 from draftmeter import provenance
-from draftmeter.collect.loglines import is_statistics_line
+from draftmeter.collect.log import is_statistics_line
 from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
 from draftmeter.measure.scrape import wait_until_quiet

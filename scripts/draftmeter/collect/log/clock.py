@@ -1,13 +1,14 @@
 """Times of statistics lines: they print month, day and time of day, but neither year nor zone.
 
 Times are first counted in seconds of a year with a 29 February, beside the number of New Years that the file has passed.
-When the whole file is known, its first year and its zone are settled, and with them Unix seconds.
+When the whole file is known, its first year and its zone are settled, and with them Unix seconds. From one line to the next
+less than half a year passes.
 """
 
 import calendar
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ def _compare(second: int, time: datetime) -> tuple[int, int]:
     ahead -= LEAP_YEAR_S * round(ahead / LEAP_YEAR_S)
     ahead -= DAY_S * round(ahead / DAY_S) if abs(ahead) > _EASTMOST_S + _QUARTER_HOUR_S else 0
     ahead = _QUARTER_HOUR_S * round(ahead / _QUARTER_HOUR_S)
-    return ahead, (time + timedelta(seconds=ahead)).year
+    return ahead, (time.replace(tzinfo=None, year=2000) + timedelta(seconds=ahead)).year - 2000 + time.year
 
 
 @dataclass(slots=True)
@@ -127,6 +128,8 @@ class Calendar:
         times = np.full(len(years), np.nan)
         for passed in np.unique(years) if self.first_year is not None else ():
             year = int(self.first_year + passed)
+            if not MINYEAR <= year <= MAXYEAR:
+                continue
             rows = (years == passed) & (stamps.second != NO_TIME)
             second = stamps.second[rows]
             start = datetime(year, 1, 1, tzinfo=UTC).timestamp()
@@ -156,7 +159,7 @@ def settle(clock: Clock, known: Known) -> Calendar:
         ahead, zone_from = 0, "nothing names it: the times are read as UTC"
     first_year, year_from = _settle_year(clock, known, ahead)
     if first_year is not None and any(not _possible(first_year + passed) for passed in clock.leap_days):
-        problems.append(f"time: a line is of 29 February, but by the year of the first line, {first_year}, there was none")
+        problems.append(f"time: a line is of 29 February; counted from {first_year}, the year of the first line, there is none")
     by_line = known.zone is None and likely is not None
     return Calendar(ahead, zone_text(ahead), zone_from, by_line, first_year, year_from, tuple(problems))
 

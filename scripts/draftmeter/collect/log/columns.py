@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.collect.log.counts import ABSENT, NOT_A_NUMBER
-from draftmeter.collect.log.fast import Lines, Row
+from draftmeter.collect.log.fast import Lines, Usual
 from draftmeter.collect.log.records import Place
 from draftmeter.collect.log.wordings import RATES_WHOLE, THROUGHPUTS, EngineLine, Speculation
 
@@ -80,10 +80,10 @@ def record_columns(records: Sequence[tuple[Place, Speculation]], processes: Code
     }
 
 
-def usual_engine_columns(lines: Lines, processes: Codes, engines: Codes) -> list[Columns]:
+def usual_engine_columns(usual: Usual, processes: Codes, engines: Codes) -> list[Columns]:
     """Usual Engine lines."""
     found = []
-    for places, values in _usual(lines, processes):
+    for places, values in _usual(usual.engines, usual.stored_engines, processes):
         label, prompt, generation, running, waiting, kv_usage, prefix_hits = values
         found.append(
             places
@@ -101,10 +101,10 @@ def usual_engine_columns(lines: Lines, processes: Codes, engines: Codes) -> list
     return found
 
 
-def usual_record_columns(lines: Lines, processes: Codes, wordings: Codes) -> list[Columns]:
+def usual_record_columns(usual: Usual, processes: Codes, wordings: Codes) -> list[Columns]:
     """Usual speculation records."""
     found = []
-    for places, values in _usual(lines, processes):
+    for places, values in _usual(usual.records, usual.stored_records, processes):
         mean, accepted_speed, drafted_speed, accepted, drafted, rates, share = values
         found.append(
             places
@@ -124,17 +124,17 @@ def usual_record_columns(lines: Lines, processes: Codes, wordings: Codes) -> lis
     return found
 
 
-def _usual(lines: Lines, processes: Codes) -> Iterable[tuple[Columns, Sequence[Row]]]:
+def _usual(plain: Lines, stored: Lines, processes: Codes) -> Iterable[tuple[Columns, list[list[bytes]]]]:
     """The places of usual lines, and their own values in columns."""
-    if lines.plain:
-        _, process, stamp, *values = zip(*lines.plain, strict=True)
+    if plain:
+        process, stamp, *values = plain.columns
         code = processes.of_all(process, lambda process: "\0" + process.decode())
-        yield _columns_of_places(lines.plain_offsets, code, stamp, None), values
-    if lines.stored:
-        _, name, iso, process, stamp, *values = zip(*lines.stored, strict=True)
+        yield _columns_of_places(plain.offsets, code, stamp, None), values
+    if stored:
+        name, iso, process, stamp, *values = stored.columns
         keys = list(zip(name, process, strict=True))
         code = processes.of_all(keys, lambda key: f"{key[0].decode(errors='replace')}\0{key[1].decode()}")
-        yield _columns_of_places(lines.stored_offsets, code, stamp, iso), values
+        yield _columns_of_places(stored.offsets, code, stamp, iso), values
 
 
 def _places(places: Sequence[Place], processes: Codes) -> Columns:

@@ -127,7 +127,8 @@ def _bonus(lines: PrintedLines, full: Ints, is_full: Bools) -> Ints:
     by_rates = np.abs(lines.mean - 100 - rates_sum) <= np.abs(lines.mean - rates_sum)
     by_counts = (lines.mean >= 100) & ~(is_full & (lines.mean == printed(lines.accepted / full, 2)))
     likely = np.where(lines.whole & (lines.rates >= 0).any(axis=1), by_rates, by_counts)
-    return (lines.with_bonus | likely).astype(np.int64)
+    bonus: Ints = (lines.with_bonus | likely).astype(np.int64)
+    return bonus
 
 
 def _fit_rates(lines: PrintedLines, inside: Bools, full: Ints) -> tuple[Ints, Ints, Bools]:

@@ -16,10 +16,12 @@ _KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"[ \t]*:[ \t]*\Z')
 _LIST_KEY = re.compile(rb'"([\w.@-]*)"[ \t]*:[ \t]*\[')
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|(.?))", re.DOTALL)
 _LINE_END = re.compile(rb"((?<!\\)(?:\\\\)*)\\n")
+_QUOTE = re.compile(rb'(?<!\\)(?:\\\\)*"')
 _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 _QUOTES_TRAFFIC = re.compile(rb"Received request|Generated response|prompt: |output: ")
 _DEEPEST = 3
 _LONGEST_OBJECT = 20_000
+_OPENING = 200
 # Keys under which log shippers store a line. Any other may hold a prompt or a reply.
 _LOG_KEYS = frozenset(
     b"log logs line lines log_line message @message msg full_message short_message event original body raw _raw textpayload "
@@ -49,29 +51,40 @@ class StringWindow(Window):
 
     def text(self, line: Line) -> bytes:
         """The line without its end and without escapes."""
-        return unescape(self.data[line.start : line.end].removesuffix(b"\r"))
+        return unescape(bytes(self.data[line.start : line.end]).removesuffix(b"\r"))
 
     def position(self, line: Line, place: int) -> int:
         """Where the byte at `place` stands in the text of its line."""
-        return len(unescape(self.data[line.start : place]))
+        return len(unescape(bytes(self.data[line.start : place])))
 
 
-def string_of_lines(window: Window, line: Line, place: int) -> tuple[StringWindow, int] | None:
+def string_of_lines(window: Window, line: Line, place: int) -> tuple[Window, int] | None:
     """The window of the JSON string of many lines that holds `place`, and the place in it; None if there is no such."""
-    text, at = window.data[line.start : line.end], place - line.start
-    if b"\\n" not in text:
+    for left, right, inside in window.strings:
+        if left <= place < right:
+            return inside, place - left
+    data = window.data
+    if data.find(b"\\n", line.start, line.end) < 0:
         return None
-    beginning = text[:at] if line.opening is None else line.opening
-    if not (_opens_json(beginning) or (line.first and _may_be_in_json(text[:at], beginning))):
+    start = data.rfind(b"\n", 0, place) + 1
+    opening = bytes(data[start : min(place, start + _OPENING)]) if start or window.opening is None else window.opening
+    first = window.base + start == 0
+    if not (_opens_json(opening) or (first and _may_be_in_json(bytes(data[start:place]), opening))):
         return None
-    left, right = _last_mark(text[:at], b'"'), _next_mark(text, at, b'"')
-    if _key_problem(text[:left], beginning) or _next_mark(text[:right], left, b"\\n") >= right - 2:
+    before = bytes(data[start:place])
+    beginning = before if start or window.opening is None else window.opening
+    quotes = [match.end() for match in _QUOTE.finditer(data, start, place)]
+    left = quotes[-1] if quotes else start
+    closing = _QUOTE.search(data, place)
+    right = len(data) if closing is None else closing.end() - 1
+    text = bytes(data[left:right])
+    if _key_problem(before[: left - start] if quotes else b"", beginning) or _next_mark(text, 0, b"\\n") >= len(text) - 2:
         return None
     # Of the same length, so that every byte keeps its place.
-    data = _LINE_END.sub(rb"\1\r\n", text[left:right])
-    last = window.last and line.start + right == len(window.data)
-    base = window.base + line.start + left
-    return StringWindow(data, base, 0, len(data), None if left else b"", last), at - left
+    text = text.replace(b"\\n", b"\r\n") if b"\\\\" not in text else _LINE_END.sub(rb"\1\r\n", text)
+    inside = StringWindow(text, window.base + left, 0, len(text), None if quotes else b"", window.last and closing is None)
+    window.strings.append((left, right, inside))
+    return inside, place - left
 
 
 def find_printed(text: bytes, at: int, *, opening: bytes | None = None, first: bool = False) -> Printed:

@@ -5,7 +5,7 @@ What the patterns do not match is no worse off: the careful reader in `records` 
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from draftmeter.collect.log.heads import ISO, STAMP
@@ -17,7 +17,7 @@ _COLOUR = rb"(?:\x1b\[[0-9;]*m)?"
 # "~" stands for a place where a colour may begin or end.
 _HEAD = rb"(?:~\(([\w.:-]+ pid=\d+)\)~ )?~(?:INFO|DEBUG)~ ~(" + STAMP + rb")~ ~\[(?:[\w.]+/)*FILE\.py:\d+\]~ "
 _NUMBER = rb"(\d{1,12}\.\d{1,9})"
-_COUNT = rb"(\d{1,15})"
+_COUNT = rb"(0|[1-9]\d{0,14})"
 _RECORD = (
     rb"SpecDecoding metrics: Mean acceptance length: (\d{1,9}\.\d\d), "
     + rb"Accepted throughput: N tokens/s, Drafted throughput: N tokens/s, ".replace(b"N", _NUMBER)
@@ -33,10 +33,10 @@ _ENGINE_LINE = (
 
 
 def _patterns(file: bytes, body: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Of a numbered line as the server prints it, and of one that a container's tools stored or a terminal coloured."""
+    """Of a line as the server prints it, and of one that a container's tools stored or a terminal coloured."""
     head = _HEAD.replace(b"FILE", file)
-    whole = (rb"^(\d+)\t" + head.replace(b"~", b"") + body, rb"^(\d+)\t" + _OUTER + head.replace(b"~", _COLOUR) + body)
-    return re.compile(whole[0] + rb"\r?$", re.MULTILINE), re.compile(whole[1] + rb"\r?$", re.MULTILINE)
+    plain, stored = head.replace(b"~", b"") + body, _OUTER + head.replace(b"~", _COLOUR) + body
+    return re.compile(b"^" + plain + rb"\r?$", re.MULTILINE), re.compile(b"^" + stored + rb"\r?$", re.MULTILINE)
 
 
 _RECORDS = _patterns(b"metrics", _RECORD)
@@ -49,77 +49,104 @@ Row = tuple[bytes, ...]
 
 @dataclass(slots=True)
 class Lines:
-    """Usual lines of one kind: the bytes at which they begin, and what they say.
+    """Usual lines of one kind: the bytes at which they begin, and one column for each group of their pattern."""
 
-    A row of `plain` is a number, process, time stamp and the body's values; a row of `stored` has the name and time stamp of
-    the container behind its number. What is missing is b"".
-    """
-
-    plain_offsets: list[int] = field(default_factory=list)
-    plain: list[Row] = field(default_factory=list)
-    stored_offsets: list[int] = field(default_factory=list)
-    stored: list[Row] = field(default_factory=list)
-    colours: int = 0
+    offsets: list[int] = field(default_factory=list)
+    columns: list[list[bytes]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.plain) + len(self.stored)
+        return len(self.offsets)
 
-    def extend(self, more: "Lines") -> None:
+    def extend(self, offsets: Iterable[int], columns: Iterable[Iterable[bytes]]) -> None:
         """Add lines that follow these in the file."""
-        self.plain_offsets += more.plain_offsets
-        self.plain += more.plain
-        self.stored_offsets += more.stored_offsets
-        self.stored += more.stored
+        self.offsets.extend(offsets)
+        if self.columns:
+            for column, values in zip(self.columns, columns, strict=True):
+                column.extend(values)
+        else:
+            self.columns = [list(values) for values in columns]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usual:
-    """The usual Engine lines and records of a window."""
+    """Usual Engine lines and records; `stored_...` have the name and time stamp of a container (b"": none) before the rest,
+    which is process, time stamp and the line's own values. `colours`: so many of the stored have terminal colours."""
 
     engines: Lines = field(default_factory=Lines)
     records: Lines = field(default_factory=Lines)
+    stored_engines: Lines = field(default_factory=Lines)
+    stored_records: Lines = field(default_factory=Lines)
+    colours: int = 0
 
-    def kinds(self) -> Counter[str]:
-        """What stood before them, and how often."""
-        kinds: Counter[str] = Counter()
-        for lines in (self.engines, self.records):
-            kinds["none"] += len(lines.plain)
-            kinds["compose"] += sum(bool(row[1]) for row in lines.stored)
-            kinds["container time"] += sum(bool(row[2]) for row in lines.stored)
-            kinds["colours"] += lines.colours
-        return kinds
+    def __len__(self) -> int:
+        return sum(map(len, self._kinds()))
+
+    def _kinds(self) -> tuple[Lines, ...]:
+        return self.engines, self.records, self.stored_engines, self.stored_records
+
+    def extend(self, more: "Usual") -> None:
+        """Add lines that follow these in the file."""
+        for mine, other in zip(self._kinds(), more._kinds(), strict=True):
+            if other.offsets:
+                mine.extend(other.offsets, other.columns)
+
+    def begins_at(self, offset: int) -> bool:
+        """True if the first line of a kind is there."""
+        return any(lines.offsets[:1] == [offset] for lines in self._kinds())
+
+    def prefixes(self) -> Counter[str]:
+        """What stood before the lines, and how often."""
+        prefixes = Counter({"none": len(self.engines) + len(self.records), "colours": self.colours})
+        for lines in (self.stored_engines, self.stored_records):
+            for kind, column in zip(("compose", "container time"), lines.columns, strict=False):
+                prefixes[kind] += sum(map(bool, column))
+        return prefixes
 
 
 def read_usual(window: Window, places: Places) -> tuple[Usual, list[int]]:
     """The usual lines at these places, and the places of everything else, in order."""
-    engines, other = _read_lines(window, places.engines, _ENGINES)
-    records, rest = _read_lines(window, places.records, _RECORDS)
-    return Usual(engines, records), sorted((*other, *rest, *places.others))
+    usual = Usual()
+    rest = [*places.others]
+    for where, patterns in ((places.engines, _ENGINES), (places.records, _RECORDS)):
+        if where:
+            rest += _read_lines(usual, window, where, patterns)
+    return usual, sorted(rest)
 
 
-def _read_lines(window: Window, places: list[int], patterns: tuple[re.Pattern[bytes], ...]) -> tuple[Lines, list[int]]:
-    found = Lines()
-    if not places:
-        return found, []
+def _read_lines(usual: Usual, window: Window, places: list[int], patterns: tuple[re.Pattern[bytes], ...]) -> list[int]:
+    """Add the usual lines of one kind to `usual`; return the places of the others."""
     data, base = window.data, window.base
     starts = [data.rfind(b"\n", 0, place) + 1 for place in places]
     ends = [data.find(b"\n", place) for place in places]
     if starts[0] == 0 and window.opening is not None:
         starts[0] = places[0]  # the line begins before the window: as good as cut
-    texts = [data[start:end] if end - start < _LONGEST else b"" for start, end in zip(starts, ends, strict=True)]
-    left: Sequence[int] = range(len(places))
-    for pattern, offsets, rows in (
-        (patterns[0], found.plain_offsets, found.plain),
-        (patterns[1], found.stored_offsets, found.stored),
+    texts = [data[start:end] if 0 <= end - start < _LONGEST else b"" for start, end in zip(starts, ends, strict=True)]
+    plain, stored = patterns
+    records = patterns is _RECORDS
+    rows = plain.findall(b"\n".join(texts))
+    if len(rows) == len(texts) and (not records or all(map(_is_possible, rows))):
+        (usual.records if records else usual.engines).extend([base + start for start in starts], zip(*rows, strict=True))
+        return []
+    found: dict[re.Pattern[bytes], list[tuple[int, Row]]] = {plain: [], stored: []}
+    rest = []
+    for place, start, text in zip(places, starts, texts, strict=True):
+        match = plain.fullmatch(text) or stored.fullmatch(text)
+        if match is None or (records and not _is_possible(match.groups())):
+            rest.append(place)
+        else:
+            found[match.re].append((base + start, tuple(map(bytes, match.groups(b"")))))
+            usual.colours += b"\x1b" in text
+    for pattern, lines in (
+        (plain, usual.records if records else usual.engines),
+        (stored, usual.stored_records if records else usual.stored_engines),
     ):
-        rows += pattern.findall(b"\n".join([b"%d\t%b" % (index, texts[index]) for index in left]))
-        if patterns is _RECORDS:
-            rows[:] = [row for row in rows if int(row[_ACCEPTED]) <= int(row[_DRAFTED])]
-        taken = [int(row[0]) for row in rows]
-        offsets += [base + starts[index] for index in taken]
-        if len(taken) == len(left):
-            left = ()
-            break
-        left = sorted(set(left).difference(taken))
-    found.colours = sum(b"\x1b" in row for row in map(texts.__getitem__, map(int, (row[0] for row in found.stored))))
-    return found, [places[index] for index in left]
+        if found[pattern]:
+            offsets, groups = zip(*found[pattern], strict=True)
+            lines.extend(offsets, zip(*groups, strict=True))
+    return rest
+
+
+def _is_possible(row: Row) -> bool:
+    """True unless more tokens were accepted than drafted."""
+    accepted, drafted = row[_ACCEPTED], row[_DRAFTED]
+    return len(accepted) < len(drafted) or int(accepted) <= int(drafted)

@@ -1,9 +1,12 @@
 """What is known about a log besides its bytes, and what reading it found out."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TypedDict
+
+from draftmeter.collect.log.wordings import MOST_POSITIONS
 
 _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>[0-5]\d)")
 MOST_REFUSED = 1000
@@ -15,8 +18,8 @@ class Known:
 
     `zone` is the UTC offset of the log's time stamps ("+01:00"), `year` that of its first line, `near` an aware time near
     its last line (the file's date: not before it), `near_start` one near its first line (stronger than `near`),
-    `log_interval_s` the server's interval, `k` its draft tokens per step. Raises :class:`ValueError` for a `zone` that is no
-    offset and a time without a zone.
+    `log_interval_s` the server's interval, `k` its draft tokens per step. Raises :class:`ValueError` for a value that none of
+    these can have, and for a time without a zone.
     """
 
     zone: str | None = None
@@ -33,6 +36,12 @@ class Known:
             time = getattr(self, name)
             if time is not None and time.tzinfo is None:
                 raise ValueError(f"{name}: found {time.isoformat()}; expected a time with its zone")
+        if self.year is not None and not 1970 <= self.year <= 9000:
+            raise ValueError(f"year: found {self.year}; expected the year of the log's first line")
+        if self.log_interval_s is not None and not 0 < self.log_interval_s < math.inf:
+            raise ValueError(f"log interval: found {self.log_interval_s}; expected seconds above 0")
+        if self.k is not None and not 1 <= self.k <= MOST_POSITIONS:
+            raise ValueError(f"K: found {self.k}; expected a number of draft tokens from 1 to {MOST_POSITIONS}")
 
 
 class RefusedRecord(TypedDict):

@@ -7,9 +7,9 @@ a progress bar put there; anything else means that something quotes the record. 
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
-_ESCAPE = rb"(?:\x1b|\^\[|\\x1b|\\033|\\e|#033)"
+_ESCAPE = rb"(?:\x1b|\^\[|\\x1b|\\u001[bB]|\\033|\\e|#033)"
 # Also without its escape character, as some tools leave a colour.
 _COLOUR = re.compile(_ESCAPE + rb"\[[0-9;?]*[A-Za-z]|\[(?:0|\d{1,3}(?:;\d{1,3})+|[1-9]\d?)m")
 
@@ -37,11 +37,11 @@ _PREFIXES = (
     ("container time", rb"\[?(?P<iso>" + ISO + rb")\]? (?:std(?:out|err) [FP] |\| )?"),
     ("pod", rb"\[(?P<name>pod/[\w.-]+/[\w.-]+)\] "),
     ("compose", rb"(?P<name>[\w.-]+) *\| "),
-    ("grep", rb"(?:[^\s:|]+:)?\d+[:-]|[^\s:|]+\.\w+:"),
+    ("grep", rb"(?:[\w./~+@-]+:)?\d+[:-]|[\w./~+@-]+\.\w+:"),
     ("outer process", rb"\([\w.:-]+ pid=\d+(?:, [^()]*)?\) (?=\()"),
     ("progress bar", rb"[^\r\n]*?\d+%\|[^|\r\n]*\| *\S+ \[[^\]\r\n]*\] ?"),
     ("progress bar", rb"[^\r\n|]{0,80}\d+it \[[^\]\r\n]*\] ?"),
-    ("progress bar", rb"[^\r\n|\[\]]{0,80}(?:it/s|s/it|toks/s)\] ?"),  # its end
+    ("progress bar", rb"\[?[^\r\n|\[\]]{0,80}(?:it/s|s/it|toks/s)\] ?"),  # its end
 )
 PREFIXES = tuple((kind, re.compile(pattern)) for kind, pattern in _PREFIXES)
 _LONGEST_CHAIN = 6
@@ -146,14 +146,7 @@ def is_time(stamp: bytes) -> bool:
 def read_iso(text: bytes) -> tuple[datetime, bool] | None:
     """The time of a container's or journal's stamp, to the second, and whether it says its zone; None if it is none."""
     try:
-        time = datetime.fromisoformat(text.decode("ascii").replace(",", "."))
-    except ValueError:
+        time = datetime.fromisoformat(text.decode("ascii").replace(",", ".")).replace(microsecond=0)
+        return (time, False) if time.tzinfo is None else (time.astimezone(UTC), True)
+    except (ValueError, OverflowError):  # no such day; a zone leads out of the calendar
         return None
-    if time.tzinfo is None:
-        return time.replace(microsecond=0), False
-    return time.astimezone(UTC).replace(microsecond=0), True
-
-
-def zone_of(minutes: int) -> timezone:
-    """The zone that is this many minutes ahead of UTC."""
-    return timezone(timedelta(minutes=minutes))

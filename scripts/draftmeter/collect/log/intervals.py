@@ -44,8 +44,8 @@ _AFTER_POSITIONS = (
 class Settled:
     """What the whole file says: texts and numbers by the codes of the raw batches.
 
-    `windows` are seconds by process (nan: unknown); `shown_k` the numbers of positions that whole records of a process show;
-    `known_k` the user's K; `positions` the width of the table.
+    `windows` are seconds by process (nan: unknown); `shown_k` counts how many whole records of a process show so many
+    positions; `known_k` is the user's K; `positions` the width of the table.
     """
 
     calendar: Calendar
@@ -53,14 +53,14 @@ class Settled:
     engines: Sequence[str]
     wordings: Sequence[str]
     windows: Floats
-    shown_k: Mapping[int, set[int]]
+    shown_k: Mapping[int, Mapping[int, int]]
     known_k: int | None
     positions: int
 
     def usual(self, raw: RawBatch) -> Ints:
         """The K of each record's process if all its whole records have the same, else the user's; ABSENT without either."""
         given = self.known_k or ABSENT
-        shown = [self.shown_k.get(code, set()) for code in range(len(self.processes))]
+        shown = [self.shown_k.get(code, {}) for code in range(len(self.processes))]
         by_process = np.array([next(iter(ks)) if len(ks) == 1 else given for ks in shown], np.int64)
         # The first versions print no rates, so the K of other versions in the same file says nothing about theirs.
         without = [code for code, wording in enumerate(self.wordings) if wording in (APRIL_2025, MARCH_2025)]
@@ -143,20 +143,18 @@ def _lines(raw: RawBatch, settled: Settled) -> PrintedLines:
 
 
 def _doubt_last_rates(raw: RawBatch, settled: Settled, lines: PrintedLines, inferred: Inferred) -> tuple[PrintedLines, Inferred]:
-    """Rates that end a record may have lost some: they are all only if the counts confirm it, or the other records have as
-    many (at the end of the file) or no more."""
-    usual = settled.usual(raw)
+    """Rates that end a record may have lost some. They are all if the counts confirm it, or if other records of the process
+    have as many and (at the end of the file) none has another number."""
+    said, usual = raw.said, settled.usual(raw)
     # Where nothing was accepted, rates of 0 agree with any number of positions.
-    confirmed = inferred.drafts_exact & (lines.accepted > 0)
-    most = np.array([max(settled.shown_k.get(code, {0})) for code in range(len(settled.processes))], np.int64)[
-        raw.said["process"]
-    ]
-    doubtful = (raw.said["rates_end"] == RATES_LAST) & ~confirmed
-    doubtful &= (lines.k < np.maximum(usual, most)) | (raw.said["last"] & (lines.k != usual))
+    doubtful = (said["rates_end"] == RATES_LAST) & ~(inferred.drafts_exact & (lines.accepted > 0))
     if not doubtful.any():
         return lines, inferred
-    fewer = doubtful & (lines.k < usual)
-    k = np.where(doubtful, np.where(fewer, usual, ABSENT), lines.k)
+    pairs = zip(said["process"].tolist(), lines.k.tolist(), strict=True)
+    others = np.array([settled.shown_k.get(process, {}).get(k, 0) >= 2 for process, k in pairs])
+    missing = inferred.contradictory & (lines.mean - 100 > np.maximum(lines.rates, 0).sum(axis=1) / 10)
+    doubtful &= (lines.k < usual) | ~others | missing | (said["last"] & (lines.k != usual))
+    k = np.where(doubtful, np.where(lines.k < usual, usual, ABSENT), lines.k)
     lines = dataclasses.replace(lines, k=k, whole=lines.whole & ~doubtful)
     return lines, infer(lines)
 

@@ -17,6 +17,8 @@ Bools = NDArray[np.bool_]
 
 # Two lines of one log call carry the same time unless the clock's second ends between them.
 LARGEST_GAP_S = 1
+# The server's interval unless it is told another.
+USUAL_INTERVAL_S = 10
 # Threads of one process may print in another order than they took the time.
 _REORDERED_S = 2
 _LONGEST_SPACING_S = 86_400
@@ -61,19 +63,20 @@ class Pairing:
     def pair(self, events: Events, refused: Ints) -> Ints:
         """For each line, the index of the Engine line that belongs to it, or -1.
 
-        `refused` are the bytes (ascending) at which a record may have stood that was not read: if nothing shows the time,
-        the Engine line before it may have been that one's.
+        Where nothing shows their times, no other statistics line may stand between the two, nor any of the bytes `refused`
+        (ascending), at which a record may have stood that was not read: the Engine line may have been that one's.
         """
         partner = np.full(len(events.process), -1, np.int64)
         order = np.argsort(events.process, kind="stable")
         process = events.process[order]
         second = events.second[order]
         is_engine = events.is_engine[order]
-        unknown = (second[1:] == NO_TIME) | (second[:-1] == NO_TIME)
+        unknown = second == NO_TIME
         gap = second[1:] - second[:-1]
         offset = events.offset[order]
         adjacent = np.searchsorted(refused, offset[1:]) == np.searchsorted(refused, offset[:-1])
-        near = np.where(unknown, adjacent, (gap >= 0) & (gap <= LARGEST_GAP_S))
+        adjacent &= np.diff(order) == 1
+        near = np.where(unknown[1:], adjacent, (gap >= 0) & (gap <= LARGEST_GAP_S)) & (unknown[1:] == unknown[:-1])
         pairs = np.flatnonzero(~is_engine[1:] & is_engine[:-1] & (process[1:] == process[:-1]) & near)
         partner[order[pairs + 1]] = order[pairs]
         return partner
@@ -110,8 +113,12 @@ class Pairing:
 
 
 def modal_spacing(spacings: Counter[int]) -> int | None:
-    """The usual number of seconds between lines: stamps are whole seconds, so a neighbour counts half; None without any."""
-    if not spacings:
-        return None
-    weights = {step: 2 * n + spacings[step - 1] + spacings[step + 1] for step, n in spacings.items()}
-    return max(weights, key=lambda step: (weights[step], -step))
+    """The usual number of seconds between lines; None if no two spacings agree. Stamps are whole seconds, so a neighbour
+    counts half."""
+    steps = {near for step in spacings for near in (step - 1, step, step + 1) if near > 0}
+    weights = {step: 2 * spacings[step] + spacings[step - 1] + spacings[step + 1] for step in steps}
+    most = max(weights.values(), default=0)
+    if most <= 2:
+        return None  # no two that agree: it may as well be a gap
+    best = sorted(step for step, weight in weights.items() if weight == most)
+    return USUAL_INTERVAL_S if USUAL_INTERVAL_S in best else best[(len(best) - 1) // 2]

@@ -22,6 +22,7 @@ from draftmeter.collect.log.summary import Tally, describe
 from draftmeter.collect.log.window import Window
 from draftmeter.collect.log.wordings import CUMULATIVE, THROUGHPUTS, Speculation
 
+_PIECE = 50_000
 _BROKEN = frozenset({"wrapped", "cut head", "cut tail"})
 _BEHEADED = re.compile(rb"(?:Drafted: \d+ tokens|Draft acceptance rate: [\d.]+%|Per-position acceptance rate: [\d., ]+)\s*\Z")
 _NAME_BEGUN = re.compile(rb"metrics\.py:\d+\] Spec[A-Za-z]* ?[a-z]*:?\Z")
@@ -41,8 +42,15 @@ class LogReading:
         return self._batches.rows
 
     def batches(self) -> Iterator[pa.Table]:
-        """The interval table in pieces of bounded size, in file order; the columns are those of `schema`."""
-        yield from self._batches
+        """The interval table in pieces of bounded size, in file order; all have the columns of `table`."""
+        pieces: list[pa.Table] = []
+        for piece in self._batches:
+            pieces.append(piece)
+            if sum(map(len, pieces)) >= _PIECE:
+                yield pa.concat_tables(pieces)
+                pieces = []
+        if pieces:
+            yield pa.concat_tables(pieces)
 
     def table(self) -> pa.Table:
         """The whole interval table at once."""
@@ -73,21 +81,20 @@ class _Reader:
 
     def _read_window(self, window: Window) -> None:
         places = find_places(window, self._done - window.base)
-        usual, rest = read_usual(window, places)
+        more = broken_places(window) if self._broken or not self._plain_seen else []
+        usual, rest = read_usual(window, places) if not more else (Usual(), sorted({*places.all(), *more}))
         outcomes = self._outcomes(window, rest)
-        broken = any(map(_is_broken, outcomes))
-        if broken or self._broken or not self._plain_seen:
-            more = broken_places(window)
-            if broken or more:
-                usual, outcomes = Usual(), self._outcomes(window, sorted({*places.all(), *more}))
-        self._edges(window, outcomes, len(usual.engines) + len(usual.records))
+        if not more and any(map(_is_broken, outcomes)):
+            # Then others may be broken too, even lines that look whole.
+            usual, outcomes = Usual(), self._outcomes(window, sorted({*places.all(), *broken_places(window)}))
+        self._edges(window, outcomes, usual)
         self.gatherer.add_usual(usual)
-        self._prefixes.update(usual.kinds())
-        self._wordings[THROUGHPUTS] += len(usual.records)
+        self._prefixes.update(usual.prefixes())
+        self._wordings[THROUGHPUTS] += len(usual.records) + len(usual.stored_records)
         for outcome in outcomes:
             self._keep(outcome)
         self._broken = any(map(_is_broken, outcomes))
-        self._plain_seen = self._plain_seen or bool(usual.engines or usual.records) or len(outcomes) > self._broken
+        self._plain_seen = self._plain_seen or len(usual) > 0 or len(outcomes) > self._broken
 
     def _outcomes(self, window: Window, where: Sequence[int]) -> list[Taken | Refused]:
         """What the places of a window turn out to be, from the end of the last record on."""
@@ -123,12 +130,12 @@ class _Reader:
         if len(self.found.refused) < MOST_REFUSED:
             self.found.refused.append({"offset": refused.start, "reason": refused.reason})
 
-    def _edges(self, window: Window, outcomes: Sequence[Taken | Refused], usual: int) -> None:
+    def _edges(self, window: Window, outcomes: Sequence[Taken | Refused], usual: Usual) -> None:
         """Records at the file's ends that have lost their very name."""
         data = window.data
         if window.base == 0:
             line = window.line_at(0)
-            if (not outcomes or outcomes[0].end > line.end) and not usual and _is_beheaded(window.text(line)):
+            if (not outcomes or outcomes[0].end > line.end) and not usual.begins_at(0) and _is_beheaded(window.text(line)):
                 self._refuse(Refused(0, line.end, "the beginning of the record is cut off, with its name"))
         if window.last and _NAME_BEGUN.search(data[-80:]):
             start = data.rfind(b"\n") + 1
@@ -140,7 +147,7 @@ def _is_beheaded(text: bytes) -> bool:
 
 
 def _is_broken(outcome: Taken | Refused) -> bool:
-    return isinstance(outcome, Refused) or not _BROKEN.isdisjoint(outcome.kinds)
+    return outcome.cut if isinstance(outcome, Refused) else not _BROKEN.isdisjoint(outcome.kinds)
 
 
 def read_log(stream: BinaryIO, known: Known) -> LogReading:
@@ -174,7 +181,7 @@ def _settle(gatherer: Gatherer, known: Known, calendar: Calendar) -> Settled:
         engines=gatherer.engines.texts(),
         wordings=gatherer.wordings.texts(),
         windows=windows_s,
-        shown_k={code: set(positions) for code, positions in gatherer.positions.items()},
+        shown_k=dict(gatherer.positions),
         known_k=known.k,
         positions=max([known.k or 0, gatherer.most_positions]),
     )

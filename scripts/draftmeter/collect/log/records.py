@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from draftmeter.collect.log.embedded import Printed, find_printed, string_of_lines
-from draftmeter.collect.log.heads import PREFIXES, Head, is_time, read_head, read_outer
+from draftmeter.collect.log.heads import PREFIXES, Head, is_time, read_head, read_outer, without_colours
 from draftmeter.collect.log.pairs import State
 from draftmeter.collect.log.window import REACH, Line, Window
 from draftmeter.collect.log.wordings import EngineLine, Speculation, read_engine_line, read_speculation
@@ -55,15 +55,16 @@ class Taken(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A place that looked like a record: its bytes from `start` up to `end`, and why it is not read."""
+    """A place that looked like a record: its bytes from `start` up to `end`, why it is not read, and whether it was cut."""
 
     start: int
     end: int
     reason: str
+    cut: bool = False
 
 
 class Attempt(NamedTuple):
-    """What a text gives as a record. State BAD with no reason: there is no name of a record in it."""
+    """What a text gives as a record. Without a record and a reason, the text holds no name of a record."""
 
     state: State
     reason: str
@@ -86,12 +87,12 @@ def read_record(window: Window, place: int) -> Taken | Refused | None:
         outcome = read_record(*inside)
         return outcome._replace(kinds=(*outcome.kinds, "JSON string")) if isinstance(outcome, Taken) else outcome
     alone = read_text(window.text(line), window.position(line, place), line)
-    if alone.printed.quoted:
+    if alone.printed.quoted or _quotes(alone):
         return _refused(window, line, alone)
     whole = alone.state is State.WHOLE and not _goes_on(window, line)
     if whole and not alone.head_cut and not _lacks_process(window, line, alone):
         return _taken(window, [line], alone)
-    joined = _best(_joined(window, line, place, alone, whole))
+    joined = _best(window, _joined(window, line, place, alone, whole))
     if joined is not None and joined[1].state is State.WHOLE and not (whole and joined[1].head_cut):
         return _taken(window, *joined, "wrapped")
     for lines, attempt in (([line], alone), *((joined,) if joined else ())):
@@ -104,7 +105,12 @@ def read_record(window: Window, place: int) -> Taken | Refused | None:
 
 def _refused(window: Window, line: Line, attempt: Attempt) -> Refused:
     start, end = (window.base + line.start + at for at in (attempt.printed.start, attempt.printed.end))
-    return Refused(start, end, attempt.reason)
+    return Refused(start, end, attempt.reason, attempt.state is State.CUT)
+
+
+def _quotes(attempt: Attempt) -> bool:
+    """True if text that is no part of a head stands directly before the record, so that no line before can make it one."""
+    return attempt.reason == NOT_PRINTED and not attempt.printed.text[: attempt.name_at].rstrip().endswith(b"]")
 
 
 def read_text(text: bytes, at: int, line: Line, *, loose: bool = False) -> Attempt:
@@ -117,7 +123,7 @@ def read_text(text: bytes, at: int, line: Line, *, loose: bool = False) -> Attem
         return Attempt(State.CUT, "", printed)
     head = read_head(printed.text[: match.start()], loose=loose)
     if head is None:
-        return Attempt(State.BAD, NOT_PRINTED, printed)
+        return Attempt(State.BAD, NOT_PRINTED, printed, name_at=match.start())
     if head.stamp and not is_time(head.stamp):
         return Attempt(State.BAD, "its time is a time of no year", printed)
     body = printed.text[match.end() :]
@@ -141,7 +147,7 @@ def _goes_on(window: Window, line: Line) -> bool:
     after = window.line_after(line)
     if after is None:
         return False
-    text = window.data[after.start : min(after.end, after.start + 200)]
+    text = bytes(window.data[after.start : min(after.end, after.start + 200)])
     return b"," in text and (text.lstrip().startswith(b",") or text.startswith(b",", read_outer(text).length))
 
 
@@ -156,7 +162,7 @@ def _lacks_process(window: Window, line: Line, attempt: Attempt) -> bool:
 _Candidate = tuple[list[Line], Attempt]
 
 
-def _best(candidates: Iterator[_Candidate]) -> _Candidate | None:
+def _best(window: Window, candidates: Iterator[_Candidate]) -> _Candidate | None:
     """The most believable reading: whole, with a whole head that names a process, with the fewest unknown keys."""
     best, best_rank = None, None
     for lines, attempt in candidates:
@@ -164,6 +170,8 @@ def _best(candidates: Iterator[_Candidate]) -> _Candidate | None:
         rank = (attempt.state is State.WHOLE, not attempt.head_cut, named, -attempt.unknown)
         if best_rank is None or rank > best_rank:
             best, best_rank = (lines, attempt), rank
+        if rank[:2] == (True, True) and not attempt.unknown and not _lacks_process(window, lines[0], attempt):
+            break
     return best
 
 
@@ -172,7 +180,7 @@ def _joined(window: Window, line: Line, place: int, alone: Attempt, whole: bool)
 
     If the record is `whole` but for its head, only its beginning is looked for.
     """
-    before = _parts_before(window, line)
+    before = _parts_before(window, line, bare=whole and alone.name_at == 0)
     after = [] if whole or alone.printed.closed else _parts_after(window, line)
     if (alone.state is State.BAD and alone.head is not None) or not (before or after):
         return
@@ -215,8 +223,9 @@ def _may_go_on(lines: list[Line], attempt: Attempt) -> bool:
     return attempt.unknown > 0 and 2 * lengths[-1] > max(lengths)
 
 
-def _parts_before(window: Window, line: Line) -> list[Line]:
-    """Lines that may hold the beginning of this one, in file order."""
+def _parts_before(window: Window, line: Line, *, bare: bool) -> list[Line]:
+    """Lines that may hold the beginning of this one, in file order. A `bare` line begins with a record's name, so its whole
+    head would be before it."""
     parts: list[Line] = []
     part: Line | None = line
     while part is not None and len(parts) < _MOST_PARTS_BEFORE:
@@ -224,7 +233,7 @@ def _parts_before(window: Window, line: Line) -> list[Line]:
         if part is None or line.end - part.start > REACH:
             break
         text = window.text(part).rstrip()
-        if not text or text.endswith(_ENDS_OF_JSON):
+        if not text or text.endswith(_ENDS_OF_JSON) or (bare and not parts and not without_colours(text).endswith(b"]")):
             break
         parts.insert(0, part)
         if _OTHER_MESSAGE.search(text):
@@ -274,7 +283,7 @@ def _length_of(part: bytes, prefix: bytes, kinds: tuple[str, ...]) -> int:
     for kind in kinds:
         matches = [match.end() for name, pattern in PREFIXES if name == kind and (match := pattern.match(part, end))]
         if not matches:
-            return 0
+            break
         end = matches[0]
     return end
 

@@ -83,12 +83,11 @@ class Gatherer:
 
     def add_usual(self, usual: Usual) -> None:
         """Add usual Engine lines and records."""
-        self._usual.engines.extend(usual.engines)
-        self._usual.records.extend(usual.records)
+        self._usual.extend(usual)
 
     def end_window(self) -> None:
         """Append a batch if enough was added; what is added later lies further on in the file."""
-        if len(self._usual.engines) + len(self._usual.records) + len(self._engines) + len(self._records) >= BATCH:
+        if len(self._usual) + len(self._engines) + len(self._records) >= BATCH:
             self.finish()
 
     def finish(self) -> None:
@@ -122,15 +121,14 @@ class Gatherer:
             engine = np.where(partner[rows] >= 0, order[partner[rows]], n_engines)
             self._append(said, taken(joined((engines, none)), engine), stamps.at(rows), years[rows])
         # Each process's last line, if it is an Engine line: its record may be in the next batch.
-        last = dict(zip(events.process.tolist(), range(len(order)), strict=True))
-        kept = np.array(sorted(order[index] for index in last.values() if events.is_engine[index]), np.int64)
-        self._carried = taken(engines, kept)
+        last = len(order) - 1 - np.unique(events.process[::-1], return_index=True)[1]
+        self._carried = taken(engines, order[np.sort(last[events.is_engine[last]])])
         self._usual, self._engines, self._records, self._refused = Usual(), [], [], self._refused[-1:]
 
     def _columns(self) -> tuple[Columns, Columns]:
         """Everything that was added: the carried Engine lines and those since, and the records."""
-        engines = [self._carried, *usual_engine_columns(self._usual.engines, self.processes, self.engines)]
-        records = usual_record_columns(self._usual.records, self.processes, self.wordings)
+        engines = [self._carried, *usual_engine_columns(self._usual, self.processes, self.engines)]
+        records = usual_record_columns(self._usual, self.processes, self.wordings)
         engines.append(engine_columns(self._engines, self.processes, self.engines))
         records.append(record_columns(self._records, self.processes, self.wordings))
         return joined(engines), joined(records)
@@ -140,7 +138,8 @@ class Gatherer:
         whole = (said["rates_end"] != RATES_CUT) & ~said["last"] & (n_rates > 0)
         self._count_positions(said["process"][whole], n_rates[whole])
         self.most_positions = max(self.most_positions, int(n_rates.max()))
-        extra = [_merge(one, other) for one, other in zip(said["extra"].tolist(), engine["extra"].tolist(), strict=True)]
+        extras = said["extra"].tolist(), engine["extra"].tolist()
+        extra = [_merge(*pair) for pair in zip(*extras, strict=True)] if any(map(any, extras)) else [b""] * len(years)
         self.store.append(RawBatch(said, engine, stamps, years, rates, n_rates, extra), len(years))
 
     def _count_positions(self, process: Ints, n_rates: Ints) -> None:

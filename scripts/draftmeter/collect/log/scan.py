@@ -5,15 +5,17 @@ looked at. A word that was broken over two lines is found in the text without it
 first whole record shows that the file is not wrapped, and wherever a record is broken.
 """
 
+import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from draftmeter.collect.log.heads import without_colours
 from draftmeter.collect.log.search import find_all
 from draftmeter.collect.log.window import REACH, Window, opening_at
 
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 MARGIN = 2 * REACH
 WORDS = (b"SpecDecoding metrics: ", b"Speculative metrics: ", b"Avg prompt throughput: ")
 _SQUEEZED = tuple(word.replace(b" ", b"") for word in WORDS)
@@ -21,36 +23,49 @@ _FILES = (b"metrics.py:", b"loggers.py:")
 _WHITE = b" \t\r\n"
 _IS_INK = np.ones(256, bool)
 _IS_INK[list(_WHITE)] = False
-# After the file name in a head, a record's own words end a line only if they are broken.
-_LONGEST_BEGINNING = 60
+_LONGEST_BEGINNING = 120
+_AFTER_FILE = re.compile(rb"(?:metrics|loggers)\.py:\d*(?:\] ?(?P<begun>.*))?", re.DOTALL)
+_NAMES = (*WORDS, b"Engine 0: " + WORDS[2], b"0 Engines Aggregated: " + WORDS[2])
 
 
 def windows(stream: BinaryIO) -> Iterator[Window]:
-    """The stream in windows that overlap by a margin, so that every place has what surrounds it."""
-    data, base, low = b"", 0, 0
+    """The stream in windows that overlap by a margin, so that every place has what surrounds it.
+
+    All windows share one buffer: a window's data hold until the next is asked for.
+    """
+    buffer = bytearray(CHUNK + 2 * MARGIN)
+    filled = base = low = 0
     opening: bytes | None = None
     while True:
-        chunk = _read(stream)
-        data += chunk
-        last = len(chunk) < CHUNK
-        high = len(data) if last else len(data) - MARGIN
-        window = Window(data, base, low, high, opening, last)
+        filled = _fill(stream, buffer, filled)
+        last = filled < len(buffer)
+        high = filled if last else filled - MARGIN
+        window = Window(buffer[:filled] if last else buffer, base, low, high, opening, last)
         yield window
         if last:
             return
-        start = max(high - MARGIN, 0)
+        start = high - MARGIN
         opening = opening_at(window, start)
-        data, base, low = data[start:], base + start, high - start
+        filled -= start
+        buffer[:filled] = buffer[start:]
+        base, low = base + start, high - start
 
 
-def _read(stream: BinaryIO) -> bytes:
-    """A whole chunk, or what is left of the stream."""
-    parts = []
-    missing = CHUNK
-    while missing and (part := stream.read(missing)):
-        parts.append(part)
-        missing -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def _fill(stream: BinaryIO, buffer: bytearray, filled: int) -> int:
+    """Read on into the buffer until it is full or the stream ends; return how much of it is filled then."""
+    readinto = getattr(stream, "readinto", None)
+    view = memoryview(buffer)
+    while filled < len(buffer):
+        if readinto is not None:
+            length = readinto(view[filled:]) or 0
+        else:
+            part = stream.read(len(buffer) - filled)
+            length = len(part)
+            view[filled : filled + length] = part
+        if length == 0:
+            break
+        filled += length
+    return filled
 
 
 class Places(NamedTuple):
@@ -85,9 +100,15 @@ def broken_places(window: Window) -> list[int]:
         if not window.low <= at < window.high or data.startswith(WORDS, at):
             continue
         if data.startswith(_FILES, at):
-            end = data.find(b"\n", at, at + REACH)
-            rest = data[at:end] if end >= 0 else b""
-            if not rest or len(rest) > _LONGEST_BEGINNING or any(word in rest for word in WORDS):
+            end = data.find(b"\n", at, at + _LONGEST_BEGINNING)
+            if end < 0 or not _begins_record(bytes(data[at:end])):
                 continue
         broken.append(at)
     return broken
+
+
+def _begins_record(text: bytes) -> bool:
+    """True if a line that ends with `text`, from a file name on, breaks a head or the name of a record."""
+    match = _AFTER_FILE.fullmatch(without_colours(text).rstrip())
+    begun = b"" if match is None else re.sub(rb"\d+", b"0", match["begun"] or b"")
+    return match is not None and any(name.startswith(begun) for name in _NAMES)

@@ -3,10 +3,11 @@
 import ctypes
 from collections.abc import Callable
 
-Find = Callable[[bytes, bytes, int, int], list[int]]
+Data = bytes | bytearray
+Find = Callable[[Data, bytes, int, int], list[int]]
 
 
-def find_all_in_python(data: bytes, word: bytes, low: int, high: int) -> list[int]:
+def find_all_in_python(data: Data, word: bytes, low: int, high: int) -> list[int]:
     """Where `word` begins in data[low:high], in order and without overlap."""
     found = []
     at = data.find(word, low, high)
@@ -25,8 +26,13 @@ def _with_memmem() -> Find | None:
     memmem.restype = ctypes.c_void_p
     memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
 
-    def find_all(data: bytes, word: bytes, low: int, high: int) -> list[int]:
-        begin = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    def find_all(data: Data, word: bytes, low: int, high: int) -> list[int]:
+        if not data:
+            return []
+        if isinstance(data, bytearray):
+            begin = ctypes.addressof(ctypes.c_char.from_buffer(data))
+        else:
+            begin = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
         end, length = begin + min(high, len(data)), len(word)
         found = []
         at = begin + low

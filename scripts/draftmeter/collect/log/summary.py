@@ -8,9 +8,7 @@ import numpy as np
 from draftmeter.collect.log.found import Known, LogFound
 from draftmeter.collect.log.intervals import Batch, Settled
 from draftmeter.collect.log.rows import Gatherer
-from draftmeter.collect.log.wordings import CUMULATIVE
-
-NO_TIME_SHOWN = "no line shows a time"
+from draftmeter.collect.log.wordings import APRIL_2025, CUMULATIVE, MARCH_2025
 
 
 @dataclass(slots=True)
@@ -82,7 +80,7 @@ def _describe_k(found: LogFound, known: Known, tally: Tally) -> None:
             )
         else:
             found.k_from = "the number of positions in the lines"
-        if known.k is not None and set(found.wordings) <= {"2025-04", "2025-03 speculative", CUMULATIVE}:
+        if known.k is not None and set(found.wordings) <= {APRIL_2025, MARCH_2025, CUMULATIVE}:
             found.k_from = "given; the lines do not show it"
     else:
         found.k, found.k_from = known.k, "nothing shows it" if known.k is None else "given; the lines do not show it"
@@ -99,7 +97,7 @@ def _describe_window(found: LogFound, known: Known, settled: Settled) -> None:
         if len(values) > 1:
             found.log_interval_from += "; it differs between the processes"
     else:
-        found.log_interval_from = "nothing shows it: no two lines of a process with a time"
+        found.log_interval_from = "nothing shows it: no two spacings between the lines of a process agree"
 
 
 def _describe_unknown(found: LogFound, settled: Settled, tally: Tally) -> None:
@@ -150,12 +148,10 @@ def _warnings(found: LogFound, gatherer: Gatherer, known: Known, tally: Tally) -
             f"time runs backwards {pairing.backwards} times (the first at byte {pairing.first_backwards}); "
             "the rows stay in file order"
         )
-    if len(pairing.processes) > 1:
-        warnings.append(
-            f"several servers or API servers in one file: {len(pairing.processes)} processes print statistics "
-            "(told apart by the column process)"
-        )
     names = gatherer.processes.texts()
+    named = {names[code] for code in pairing.processes} - {"\0"}
+    if len(named) > 1:
+        warnings.append(f"several servers or API servers in one file: {len(named)} processes print statistics")
     for code, process in list(pairing.processes.items())[:20]:
         if process.waiting and process.lines[False]:
             who = names[code].partition("\0")[2] or "the log"

@@ -1,6 +1,6 @@
 """A piece of the file with what surrounds it: lines are found in it by position."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # A record is some 400 bytes; a line is looked at up to this far from a place in it.
 REACH = 6_000
@@ -28,12 +28,14 @@ class Window:
     ends with `data`.
     """
 
-    data: bytes
+    data: bytes | bytearray
     base: int
     low: int
     high: int
     opening: bytes | None
     last: bool
+    # Windows of the JSON strings in it that hold many lines, by the places at which they begin and end.
+    strings: list[tuple[int, int, "Window"]] = field(default_factory=list, compare=False)
 
     def line_at(self, place: int) -> Line:
         """The line that holds the byte at `place`."""
@@ -45,7 +47,7 @@ class Window:
         start = data.rfind(b"\n", near, place) + 1
         if start == 0 and (near > 0 or self.opening is not None):
             start = data.rfind(b"\n", 0, near) + 1 if near else 0
-            cut = self.opening if start == 0 and self.opening is not None else data[start : start + _OPENING]
+            cut = self.opening if start == 0 and self.opening is not None else bytes(data[start : start + _OPENING])
             first = self.base + start == 0 if self.opening is None else False
             return Line(near, end, cut, first)
         return Line(start, end, None, self.base + start == 0)
@@ -61,7 +63,7 @@ class Window:
 
     def text(self, line: Line) -> bytes:
         """The line without its end."""
-        return self.data[line.start : line.end].removesuffix(b"\r")
+        return bytes(self.data[line.start : line.end]).removesuffix(b"\r")
 
     def position(self, line: Line, place: int) -> int:
         """Where the byte at `place` stands in the text of its line."""
@@ -73,4 +75,4 @@ def opening_at(window: Window, place: int) -> bytes | None:
     start = window.data.rfind(b"\n", 0, place) + 1
     if start == place:
         return None if place else window.opening
-    return window.opening if start == 0 and window.opening is not None else window.data[start : start + _OPENING]
+    return window.opening if start == 0 and window.opening is not None else bytes(window.data[start : start + _OPENING])
