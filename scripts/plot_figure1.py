@@ -5,8 +5,9 @@ from pathlib import Path
 
 from draftmeter.job import job
 from draftmeter.render.facts import RenderError, read_facts
-from draftmeter.render.figure1 import draw_figure1, save_figure1
-from draftmeter.render.figure1_data import read_fifths, read_intervals
+from draftmeter.render.figure1 import draw_figure1
+from draftmeter.render.figure_data import read_fifths, read_intervals
+from draftmeter.render.style import save_figure
 
 log = logging.getLogger("plot_figure1")
 
@@ -15,7 +16,7 @@ def plot_figure1(facts: Path, intervals: Path, fifths: Path, bin_width: float, o
     """Draw Figure 1 from the facts and its two tables; `outputs` names the svg, pdf and png."""
     acceptance = read_intervals(intervals)
     figure = draw_figure1(read_facts(facts), acceptance, read_fifths(fifths), bin_width)
-    save_figure1(figure, outputs["svg"], outputs["pdf"], outputs["png"])
+    save_figure(figure, outputs["svg"], outputs["pdf"], outputs["png"])
     log.info("%d intervals, bins of %g; wrote %s", len(acceptance), bin_width, outputs["svg"].parent)
 
 

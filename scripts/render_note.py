@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftmeter.job import job
+from draftmeter.render.documents import note_html, note_markdown, note_pdf
 from draftmeter.render.facts import RenderError, read_facts
-from draftmeter.render.note import note_html, note_pdf, render_note
+from draftmeter.render.note import FIGURES, render_note
 from draftmeter.render.table1 import build_table1, check_same_analysis, render_table1_latex, render_table1_markdown
 from draftmeter.strict import write_atomically
 
@@ -15,12 +16,12 @@ log = logging.getLogger("render_note")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The estimates, the figure, and the files of paper/ that give them their form, by name."""
+    """The estimates, Figures 1 to 3 in order, and the files of paper/ that give them their form, by name."""
 
     facts: Path
     table1: Path
-    figure1_svg: Path
-    figure1_pdf: Path
+    svg: list[Path]
+    pdf: list[Path]
     paper: dict[str, Path]
 
     def form(self, name: str) -> Path:
@@ -32,7 +33,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a reader gets; the note names its figure by file name, so it lies beside the figure."""
+    """What a reader gets; the note names its figures by file name, so it lies beside them."""
 
     table1_csv: Path
     table1_md: Path
@@ -46,18 +47,20 @@ def render_paper(inputs: Inputs, outputs: Outputs) -> None:
     """Render everything before the first file is written, so that a missing fact leaves no half of a paper."""
     facts = read_facts(inputs.facts)
     table1 = build_table1(facts)
-    table1_md = render_table1_markdown(table1, inputs.form("table1.md.j2"))
-    note = render_note(facts, table1_md, inputs.figure1_svg.name, inputs.form("note.md.j2"))
-    # typst sets the fonts of the figure only from its PDF; in all else both notes are the same.
-    note_for_pdf = render_note(facts, table1_md, inputs.figure1_pdf.name, inputs.form("note.md.j2"))
+    template, table1_form = inputs.form("note.md.j2"), inputs.form("table1.md.j2")
     style, bibliography = inputs.form("style.css"), inputs.form("references.bib")
+    svg, pdf = ([path.name for path in paths] for paths in (inputs.svg, inputs.pdf))
+    plain = render_note(facts, svg, template, table1_form)
+    html = render_note(facts, svg, template, table1_form, linked=True, full_facts=True)
+    # typst sets the fonts of the figures only from their PDFs.
+    printed = render_note(facts, pdf, template, table1_form, linked=True)
     contents: dict[Path, str | bytes] = {
         outputs.table1_csv: check_same_analysis(facts, inputs.table1),
-        outputs.table1_md: table1_md,
+        outputs.table1_md: render_table1_markdown(table1, table1_form),
         outputs.table1_tex: render_table1_latex(table1, inputs.form("table1.tex.j2")),
-        outputs.note_md: note,
-        outputs.note_html: note_html(note, style, bibliography, inputs.figure1_svg),
-        outputs.note_pdf: note_pdf(note_for_pdf, inputs.form("note.typ"), bibliography, inputs.figure1_pdf),
+        outputs.note_md: note_markdown(plain, bibliography),
+        outputs.note_html: note_html(html, style, bibliography, inputs.svg),
+        outputs.note_pdf: note_pdf(printed, inputs.form("note.typ"), bibliography, inputs.pdf),
     }
     for path, content in contents.items():
         write_atomically(path, content)
@@ -69,7 +72,10 @@ if "snakemake" in globals():
     with job(smk.log[0], RenderError):
         render_paper(
             Inputs(
-                **{name: Path(smk.input[name]) for name in ("facts", "table1", "figure1_svg", "figure1_pdf")},
+                facts=Path(smk.input.facts),
+                table1=Path(smk.input.table1),
+                svg=[Path(smk.input[f"figure{number}_svg"]) for number in range(1, FIGURES + 1)],
+                pdf=[Path(smk.input[f"figure{number}_pdf"]) for number in range(1, FIGURES + 1)],
                 paper={Path(path).name: Path(path) for path in smk.input.templates},
             ),
             Outputs(**{name: Path(smk.output[name]) for name in Outputs.__dataclass_fields__}),

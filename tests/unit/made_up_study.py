@@ -151,6 +151,8 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
                 "prompt_sha256": f"{10**6 * bool(workload.sessions) + number:064x}",
                 "category": category,
                 "max_tokens": limit,
+                "t_first": 1.8e9 + 4 * number,
+                "t_last": 1.8e9 + 4 * number + 12,
                 "prompt_tokens": 40 + 3 * (number % 20),
                 "cached_tokens": 16 * (number % 3),
                 "reply_tokens": 1 + drafts + sum(at),

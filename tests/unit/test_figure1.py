@@ -13,8 +13,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from draftmeter.render.facts import Facts, RenderError
-from draftmeter.render.figure1 import draw_figure1, overlapping, save_figure1, spread
-from draftmeter.render.figure1_data import Chance, read_fifths, read_intervals
+from draftmeter.render.figure1 import draw_figure1, overlapping, spread
+from draftmeter.render.figure_data import Chance, read_fifths, read_intervals
+from draftmeter.render.style import save_figure
 
 FORMS = ("svg", "pdf", "png")
 
@@ -24,7 +25,7 @@ def draw(folder: Path, facts: dict[str, Any], intervals: list[float] | None = No
     shown = made_up_intervals() if intervals is None else intervals
     figure = draw_figure1(Facts.model_validate(facts), shown, read_fifths(paths["figure1_fifths.csv"]), 0.02)
     outputs = {form: folder / f"figure1.{form}" for form in FORMS}
-    save_figure1(figure, **outputs)
+    save_figure(figure, **outputs)
     return outputs
 
 
@@ -87,12 +88,12 @@ def test_an_unknown_workload_and_unknown_intervals_are_stated(tmp_path: Path) ->
 
 
 def test_unknown_chances_are_left_out(tmp_path: Path) -> None:
-    facts = Facts.model_validate(made_up_facts())
+    facts = Facts.model_validate(forget(made_up_facts(), "production_intervals.fifth_1.chance_1", "three intervals are too few"))
     nothing = [Chance(fifth, k, None, None, None, None) for fifth in range(1, 6) for k in (1, 2, 3)]
-    save_figure1(draw_figure1(facts, [0.5], nothing, 0.02), *(tmp_path / f"f.{form}" for form in FORMS))
-    assert "too few intervals for five groups" in svg_text(tmp_path / "f.svg")
+    save_figure(draw_figure1(facts, [0.5], nothing, 0.02), *(tmp_path / f"f.{form}" for form in FORMS))
+    assert "three intervals are too few" in svg_text(tmp_path / "f.svg")
     without_bars = [Chance(fifth, k, 0.1 * fifth, None, None, 0.3) for fifth in range(1, 6) for k in (1, 2, 3)]
-    save_figure1(draw_figure1(facts, [0.5], without_bars, 0.02), *(tmp_path / f"f.{form}" for form in FORMS))
+    save_figure(draw_figure1(facts, [0.5], without_bars, 0.02), *(tmp_path / f"f.{form}" for form in FORMS))
     assert "1 lowest" in svg_text(tmp_path / "f.svg")
 
 

@@ -8,18 +8,10 @@ from pathlib import Path
 import pypandoc
 import pytest
 
-from draftmeter.facts import Fact
-from draftmeter.render.environment import (
-    escape_latex,
-    escape_markdown,
-    latex_environment,
-    markdown_environment,
-    plain_line,
-    render_template,
-)
+from draftmeter.render.documents import MARKDOWN
+from draftmeter.render.environment import latex_environment, markdown_environment, render_template
+from draftmeter.render.escaping import escape_bibtex, escape_latex, escape_markdown, plain_line
 from draftmeter.render.facts import RenderError
-from draftmeter.render.note import MARKDOWN
-from draftmeter.render.numbers import cell, decimal, geometric_formula, interval, number, plain, with_interval
 
 NASTY = [
     r"<script>|\input{x}",
@@ -130,6 +122,16 @@ def test_escaped_text_stays_one_cell_of_its_table_and_its_caption() -> None:
     assert "".join(texts_in(table["c"][1][1][0]["c"])) == NASTY[0]
 
 
+def test_escaped_text_stays_the_text_of_a_link_and_of_a_place() -> None:
+    for text in NASTY + random_texts(100):
+        if plain_line(text):
+            (block,) = parse(f"[{escape_markdown(text)}](#place) [{escape_markdown(text)}]{{#place}}")
+            link, _, span = block["c"]
+            assert (link["t"], span["t"]) == ("Link", "Span"), text
+            assert link["c"][2] == ["#place", ""] and span["c"][0] == ["place", [], []]
+            assert "".join(texts_in(link["c"][1])) == "".join(texts_in(span["c"][1])) == plain_line(text)
+
+
 def test_ordinary_text_is_not_littered_with_backslashes() -> None:
     for text in [
         "Evaluation set, short requests (8 streams)",
@@ -167,51 +169,11 @@ def test_latex_prints_nasty_text_literally(text: str) -> None:
     assert "".join(LATEX_PRINTS.get(piece, piece) for piece in pieces) == plain_line(text)
 
 
-def made_up(value: float | None, unit: str, **rest: object) -> Fact:
-    fields = {
-        "low": None,
-        "high": None,
-        "method": "m",
-        "n": 1,
-        "n_unit": "requests",
-        "definition": "d",
-        "unknown": None,
-    }
-    return Fact.model_validate({"value": value, "unit": unit, **fields, **rest})
-
-
-def test_numbers_have_fixed_digits_units_and_separators() -> None:
-    assert number(made_up(0.6604, "fraction")) == "66.0%"
-    assert number(made_up(-0.0113, "relative")) == "−1.13%"
-    assert number(made_up(0.0, "relative")) == "0.00%"
-    assert number(made_up(4_580_000, "count")) == "4,580,000"
-    assert number(made_up(13_700_000, "tokens")) == "13,700,000 tokens"
-    assert number(made_up(3, "tokens")) == "3.00 tokens"
-    assert number(made_up(7.6, "percentage points")) == "7.6 percentage points"
-    assert number(made_up(0.54, "correlation")) == "+0.54"
-    assert decimal(-0.0001, 2) == "0.00"
-    assert plain(2.0) == "2"
-
-
-def test_intervals_and_what_is_unknown() -> None:
-    assert with_interval(made_up(0.5, "fraction", low=0.48, high=0.52)) == "50.0% (48.0% to 52.0%)"
-    assert with_interval(made_up(9, "count")) == "9"
-    assert interval(made_up(9, "count")) == "none"
-    short = made_up(0.5, "fraction", unknown="too short")
-    assert with_interval(short) == "50.0% (interval unknown: too short)"
-    assert interval(short) == "unknown"
-    missing = made_up(None, "fraction", unknown="no draft was made")
-    assert number(missing) == "unknown: no draft was made"
-    assert with_interval(missing) == "unknown: no draft was made"
-    assert cell(missing) == "unknown"
-
-
-def test_a_null_without_a_reason_and_a_number_that_is_none_are_errors() -> None:
-    with pytest.raises(RenderError, match="without a reason"):
-        number(made_up(None, "fraction"))
-    with pytest.raises(RenderError, match="nan"):
-        decimal(float("nan"), 1)
-
-
-def test_the_formula_follows_k() -> None:
-    assert [geometric_formula(k) for k in (1, 2, 3)] == ["1 + a", "1 + a + a²", "1 + a + a² + a³"]
+@pytest.mark.parametrize("text", NASTY + random_texts(200))
+def test_a_field_of_bibtex_keeps_its_braces_balanced(text: str) -> None:
+    depth = 0
+    for char in escape_bibtex(text):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        assert depth >= 0
+    assert depth == 0
+    assert "\n" not in escape_bibtex(text) and "`" not in escape_bibtex(text)

@@ -98,7 +98,7 @@ NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min
         ("prompts/conversation", FILE, "workloads.traffic.prompts: found 'conversation' of kind 'file'; session traffic"),
         (
             "report",
-            {"production": "pair-on", "controlled": ["pair-off"], "authors": []},
+            {"production": "pair-on", "controlled": ["pair-off"], "published": {}, "authors": []},
             "report.production: found 'pair-on', a workload without sessions; its intervals are read as a time series, "
             "so name one with sessions: ['traffic']",
         ),
@@ -106,6 +106,12 @@ NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min
             "report/controlled",
             ["synthetic", "pair-on", "synthetic"],
             "report.controlled: found 'synthetic', which is listed twice",
+        ),
+        ("report/published", {"traffic": "synthetic"}, "report.published.traffic: found no such row in report.controlled"),
+        (
+            "report/published",
+            {"pair-on": "synthetic", "pair-off": "synthetic"},
+            "report.published.pair-off: found 'synthetic', which stands beside another workload already; one of them can",
         ),
         ("report/controlled", ["traffic"], "report.controlled: found 'traffic', which is the production row as well"),
         (

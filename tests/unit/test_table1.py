@@ -11,8 +11,8 @@ import pypandoc
 import pytest
 from made_up_facts import WORKLOADS, K, forget, made_up_facts, write_inputs
 
+from draftmeter.render.documents import MARKDOWN
 from draftmeter.render.facts import Facts, RenderError, read_facts
-from draftmeter.render.note import MARKDOWN
 from draftmeter.render.table1 import (
     build_table1,
     check_same_analysis,
@@ -49,13 +49,14 @@ def test_each_cell_is_its_fact() -> None:
     head, _, production, *_ = markdown_rows(made_up_facts())
     assert head[3:] == [
         "Accepted over drafted",
+        "Interval",
         "Through 1",
         "Through 2",
         "Through 3",
         "Tokens per step",
         "Formula error",
     ]
-    assert production[1:] == ["120,000", "360,000", "54.0%", "71.0%", "52.0%", "39.0%", "2.62", "−1.83%"]
+    assert production[1:] == ["120,000", "360,000", "54.0%", "53.1% to 54.9%", "71.0%", "52.0%", "39.0%", "2.62", "−1.83%"]
 
 
 def test_latex_holds_the_same_numbers_as_markdown() -> None:
@@ -79,17 +80,27 @@ def test_a_missing_fact_is_an_error_that_names_it() -> None:
 
 
 def test_an_unknown_fact_says_so_and_why() -> None:
-    facts = forget(made_up_facts(), "evaluation.formula_error", "no draft was made")
+    facts = forget(made_up_facts(), "evaluation.formula_first_position_error", "no draft was made")
     for render in (markdown, latex):
         text = render(facts)
         assert "unknown" in text
         assert "Unknown for Made-up evaluation set, error of the formula: no draft was made." in text
 
 
+def test_one_reason_for_several_figures_stands_once() -> None:
+    facts = forget(made_up_facts(), "evaluation.formula_first_position_error", "no draft was made")
+    forget(facts, "evaluation.tokens_per_step", "no draft was made")
+    facts["facts"]["evaluation.accepted_over_drafted"] |= {"low": None, "high": None, "unknown": "no interval: two prompts"}
+    for render in (markdown, latex):
+        text = render(facts)
+        assert "Unknown for Made-up evaluation set, tokens per step, error of the formula: no draft was made." in text
+        assert "Unknown for Made-up evaluation set, interval: two prompts." in text
+
+
 def test_a_workload_with_shorter_drafts_has_empty_positions() -> None:
     facts = made_up_facts()
     del facts["facts"][f"evaluation.share_through_{K}"]
-    assert markdown_rows(facts)[3][4:7] == ["60.0%", "40.0%", "none"]
+    assert markdown_rows(facts)[3][5:8] == ["60.0%", "40.0%", "none"]
 
 
 def test_untrusted_labels_stay_text() -> None:
@@ -98,7 +109,7 @@ def test_untrusted_labels_stay_text() -> None:
     blocks = json.loads(pypandoc.convert_text(markdown(facts), "json", format=MARKDOWN))["blocks"]
     assert [block["t"] for block in blocks] == ["Table"]
     row = blocks[0]["c"][4][0][3][1]
-    assert len(row[1]) == 6 + K
+    assert len(row[1]) == 7 + K
     assert "".join(inline["c"] for inline in row[1][0][4][0]["c"]) == HOSTILE
     html = pypandoc.convert_text(markdown(facts), "html", format=MARKDOWN)
     assert "<script" not in html

@@ -22,7 +22,11 @@ rule analyse:
         figure1_fifths="results/estimates/figure1_fifths.csv",
         figure2="results/estimates/figure2.csv",
         figure3="results/estimates/figure3.csv",
-        calibration="results/estimates/calibration.csv",
+        calibration=report(
+            "results/estimates/calibration.csv",
+            caption="../report/calibration.rst",
+            category="Calibration",
+        ),
     log:
         "results/logs/analyse.log",
     localrule: True

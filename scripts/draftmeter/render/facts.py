@@ -5,16 +5,24 @@ import json
 import re
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
-from draftmeter.facts import CalibrationRow, CheckSummary, Fact, SetupRow, StudyFacts, Table1Row
+from draftmeter.facts import CalibrationRow, CheckSummary, Claim, Comparison, Fact, SetupRow, StudyFacts, Table1Row
 from draftmeter.strict import Strict
 
 PRODUCTION_INTERVALS = "production_intervals"
+# Keys become targets of links in HTML and labels in typst, which take these characters as they are.
+KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class RenderError(ValueError):
     """Something that cannot be rendered: which file or fact, what was found, what would be right."""
+
+
+class NamedFact(Fact):
+    """A fact that knows its key, so that what is printed of it can point at its row in the appendix."""
+
+    key: str
 
 
 class Facts(Strict):
@@ -26,14 +34,31 @@ class Facts(Strict):
     table1: list[Table1Row]
     calibration: list[CalibrationRow]
     checks: dict[str, CheckSummary]
+    claims: list[Claim]
+    comparison: list[Comparison]
 
-    def fact(self, subject: str, quantity: str) -> Fact:
+    @field_validator("facts")
+    @classmethod
+    def _usable_keys(cls, facts: dict[str, Fact]) -> dict[str, Fact]:
+        for key in facts:
+            if not KEY.fullmatch(key):
+                raise ValueError(f"the key {key!r} needs letters, digits and any of _.- alone")
+        return facts
+
+    def fact(self, subject: str, quantity: str) -> NamedFact:
         """The fact `<subject>.<quantity>`; raise :class:`RenderError` when facts.json has none."""
-        key = f"{subject}.{quantity}"
+        return self.by_key(f"{subject}.{quantity}")
+
+    def by_key(self, key: str) -> NamedFact:
+        """The fact of this key; raise :class:`RenderError` when facts.json has none."""
         if key not in self.facts:
             near = difflib.get_close_matches(key, self.facts, n=3)
             raise RenderError(f"facts.json: no fact {key!r}; nearest are {near}; rerun the rule `analyse`")
-        return self.facts[key]
+        return NamedFact(key=key, **dict(self.facts[key]))
+
+    def has(self, subject: str, quantity: str) -> bool:
+        """Whether the fact is there, known or not: a figure that does not apply to a study is absent."""
+        return f"{subject}.{quantity}" in self.facts
 
     def quantities(self, subject: str) -> list[str]:
         """The quantities that facts.json has for a subject, in its order; a nested subject is not part of it."""
@@ -61,6 +86,11 @@ class Facts(Strict):
     def controlled(self) -> list[Table1Row]:
         """The controlled rows of Table 1, in order."""
         return [row for row in self.table1 if row.role == "controlled"]
+
+    @property
+    def k(self) -> int:
+        """K of the production workload; 0 where it is not known."""
+        return self.positions(self.production.workload)
 
     def positions(self, subject: str) -> int:
         """K of a subject: how many positions facts.json gives a share for."""

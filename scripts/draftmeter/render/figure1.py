@@ -2,80 +2,49 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import matplotlib.style
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.container import Container
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from draftmeter.render.facts import Facts, RenderError
-from draftmeter.render.figure1_data import Chance
+from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts, RenderError
+from draftmeter.render.figure_data import Chance
+from draftmeter.render.style import (
+    COLUMN_MM,
+    DASHED,
+    GROUND,
+    INCH,
+    LABEL_PT,
+    add_panel,
+    drawing,
+    legend_above,
+    new_figure,
+    say,
+    say_by_construction,
+)
 
-BY_CONSTRUCTION = "acceptance set by construction"
-INCH = 25.4
-# One column of a paper. Left, bottom, width, height of the panels in mm: fixed, so that no layout engine decides.
-WIDTH_MM, HEIGHT_MM = 89, 124
+HEIGHT_MM = 124.0
 # The right margin holds half of a tick label that stands at the very end of an axis.
-PANELS_MM = {"(a)": (12, 68, 72.5, 42), "(b)": (12, 10, 72.5, 42)}
+PANELS_MM = {"(a)": (12.0, 68.0, 72.5, 42.0), "(b)": (12.0, 10.0, 72.5, 42.0)}
 TRIANGLE_PT = 6.5
-LABEL_PT = 6.5
-DASHED = (0, (3, 2))
+# What fits into a panel's width with room to spare.
+LINE_CHARACTERS = 44
 GREYS = ["0.72", "0.56", "0.40", "0.22", "0.0"]
 MARKERS = ["o", "s", "D", "^", "v"]
 NAMES = {1: "1 lowest", 2: "2", 3: "3", 4: "4", 5: "5 highest"}
-
-# Text stays text in SVG and is embedded in PDF; element names come from a fixed salt: same figure, same bytes.
-STYLE: dict[str, Any] = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 7,
-    "axes.labelsize": 7,
-    "xtick.labelsize": LABEL_PT,
-    "ytick.labelsize": LABEL_PT,
-    "legend.fontsize": LABEL_PT,
-    "legend.frameon": False,
-    "legend.columnspacing": 1.2,
-    "legend.handletextpad": 0.5,
-    "legend.borderpad": 0.2,
-    "legend.labelspacing": 0.3,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "draftmeter figure 1",
-    "pdf.fonttype": 42,
-}
 
 
 def draw_figure1(facts: Facts, intervals: list[float], fifths: list[Chance], bin_width: float) -> Figure:
     """Both panels, one column (89 mm) wide. `intervals` and `bin_width` are fractions of draft tokens."""
     if not 0 < bin_width <= 0.2:
         raise RenderError(f"histogram_bin_width: found {bin_width}; needs a fraction above 0 and at most 0.2")
-    with _style():
-        figure = Figure(figsize=(WIDTH_MM / INCH, HEIGHT_MM / INCH))
-        _draw_intervals(_add_panel(figure, "(a)"), facts, intervals, bin_width)
-        _draw_fifths(_add_panel(figure, "(b)"), fifths)
-        if facts.study.kind == "known_answer":
-            figure.text(0.5, 1 - 1.5 / HEIGHT_MM, BY_CONSTRUCTION, style="italic", ha="center", va="top")
+    with drawing():
+        figure = new_figure(COLUMN_MM, HEIGHT_MM)
+        _draw_intervals(add_panel(figure, PANELS_MM["(a)"], "(a)"), facts, intervals, bin_width)
+        _draw_fifths(add_panel(figure, PANELS_MM["(b)"], "(b)"), fifths, _why_no_fifths(facts))
+        say_by_construction(figure, facts)
         return figure
-
-
-def save_figure1(figure: Figure, svg: Path, pdf: Path, png: Path) -> None:
-    """Write the three forms; none carries a date."""
-    with _style():
-        for path in (svg, pdf, png):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "draftmeter"})
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": "draftmeter"})
-        figure.savefig(png, format="png", dpi=200, metadata={"Software": None})
 
 
 def overlapping(positions: list[float], reach: float) -> list[list[float]]:
@@ -101,13 +70,6 @@ def spread(positions: list[float], gap: float) -> list[float]:
     return placed
 
 
-def _add_panel(figure: Figure, name: str) -> Axes:
-    left, bottom, width, height = PANELS_MM[name]
-    axes = figure.add_axes((left / WIDTH_MM, bottom / HEIGHT_MM, width / WIDTH_MM, height / HEIGHT_MM))
-    figure.text(1 / WIDTH_MM, (bottom + height + 2) / HEIGHT_MM, name, weight="bold")
-    return axes
-
-
 def _draw_intervals(axes: Axes, facts: Facts, intervals: list[float], bin_width: float) -> None:
     pooled = facts.fact(facts.production.workload, "accepted_over_drafted").value
     known = [facts.fact(row.workload, "accepted_over_drafted").value for row in facts.controlled]
@@ -124,10 +86,11 @@ def _draw_intervals(axes: Axes, facts: Facts, intervals: list[float], bin_width:
         label = "production intervals"
         axes.bar(left_edges, heights, bin_width, align="edge", color="0.80", edgecolor="0.35", lw=0.5, label=label)
     else:
-        _say(axes, "no interval has enough drafts")
+        say(axes, facts.fact(PRODUCTION_INTERVALS, "p10").unknown or "no interval has enough drafts", LINE_CHARACTERS)
     if pooled is not None:
         axes.axvline(pooled, color="0.0", linewidth=1.0, label="production, all drafts")
-    _draw_triangles(axes, triangles)
+    if known:
+        _draw_triangles(axes, triangles)
     if len(triangles) < len(known):
         note = f"{len(known) - len(triangles)} of {len(known)} workloads: unknown"
         axes.text(1, 1, note, transform=axes.transAxes, ha="right", va="top", fontsize=LABEL_PT)
@@ -135,9 +98,9 @@ def _draw_intervals(axes: Axes, facts: Facts, intervals: list[float], bin_width:
     axes.set_ylabel("Intervals")
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True) if intervals else NullLocator())
     handles, labels = axes.get_legend_handles_labels()
-    _legend_above(axes, handles[::-1], labels[::-1])
+    legend_above(axes, handles[::-1], labels[::-1])
 
 
 def _draw_triangles(axes: Axes, values: list[float]) -> None:
@@ -165,13 +128,17 @@ def _draw_triangles(axes: Axes, values: list[float]) -> None:
             last = middle
             height = _up(axes, TRIANGLE_PT + 1 + (LABEL_PT if raised else 0))
             transform = axes.get_xaxis_transform() + height
-            # A white ground and not an outline: an outline would turn the text of the SVG into curves.
-            ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             text = f"×{len(group)}"
-            axes.text(middle, 0, text, transform=transform, ha="center", fontsize=LABEL_PT, zorder=6, bbox=ground)
+            axes.text(middle, 0, text, transform=transform, ha="center", fontsize=LABEL_PT, zorder=6, bbox=GROUND)
 
 
-def _draw_fifths(axes: Axes, fifths: list[Chance]) -> None:
+def _why_no_fifths(facts: Facts) -> str:
+    if facts.positions(facts.production.workload) == 0:
+        return "the number of draft tokens is not known"
+    return facts.fact(f"{PRODUCTION_INTERVALS}.fifth_1", "chance_1").unknown or "no chance is known"
+
+
+def _draw_fifths(axes: Axes, fifths: list[Chance], why_none: str) -> None:
     ends: list[tuple[float, int]] = []
     for fifth in sorted({chance.fifth for chance in fifths}):
         rows = [row for row in fifths if row.fifth == fifth]
@@ -201,7 +168,8 @@ def _draw_fifths(axes: Axes, fifths: list[Chance]) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     if not ends:
         axes.set_xticks([])
-        _say(axes, "too few intervals for five groups")
+        axes.set_yticks([])
+        say(axes, why_none, LINE_CHARACTERS)
         return
     positions = sorted({chance.position for chance in fifths})
     axes.set_xticks(positions)
@@ -209,7 +177,7 @@ def _draw_fifths(axes: Axes, fifths: list[Chance]) -> None:
     _name_lines(axes, positions[-1] + 0.2, sorted(ends))
     solid = axes.errorbar([], [], yerr=[], color="0.22", marker="o", markersize=3.4, linewidth=1.0, capsize=1.6)
     (dashed,) = axes.plot([], [], color="0.45", linestyle=DASHED, linewidth=0.8)
-    _legend_above(axes, [solid, dashed], ["fifth of the intervals", "same selection, equal chances"])
+    legend_above(axes, [solid, dashed], ["fifth of the intervals", "same selection, equal chances"])
 
 
 def _name_lines(axes: Axes, x: float, ends: list[tuple[float, int]]) -> None:
@@ -228,20 +196,6 @@ def _bar_above(measured: list[tuple[Chance, float]]) -> list[float]:
     return [math.nan if row.high is None else max(row.high - chance, 0.0) for row, chance in measured]
 
 
-def _legend_above(axes: Axes, handles: Sequence[Artist | Container], labels: list[str]) -> None:
-    axes.legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
-
-
-def _say(axes: Axes, words: str) -> None:
-    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center")
-
-
 def _up(axes: Axes, points: float) -> Transform:
     figure = axes.figure
     return ScaledTranslation(0, points / 72, figure.dpi_scale_trans)
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    with matplotlib.style.context(["default", STYLE]):
-        yield

@@ -1,17 +1,19 @@
-"""How figures are printed: digits fixed by unit, thousands separated, a null as `unknown` with its reason.
+"""How figures are printed: digits fixed by unit, thousands separated, the minus of print.
 
-All functions return plain text with a typographic minus; escaping for Markdown or LaTeX happens where it is inserted.
+All functions return plain text; escaping and links come where it is inserted.
 """
 
 import math
+import re
 
 from draftmeter.facts import Fact
-from draftmeter.render.facts import RenderError
+from draftmeter.render.facts import NamedFact, RenderError
 
 MINUS = "\N{MINUS SIGN}"
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-# Printed digits after the point, and the sign of a difference. Tokens are counts when whole and large, rates otherwise.
+# Printed digits after the point. So many tokens are a count or the mean of one; fewer are a rate.
+MANY_TOKENS = 100
 DIGITS = {
     "fraction": 1,
     "relative": 2,
@@ -20,11 +22,17 @@ DIGITS = {
     "tokens per step": 2,
     "ratio": 1,
     "correlation": 2,
-    "s": 1,
+    "p value": 3,
+    "AIC": 1,
 }
+# Times and rates span orders of magnitude: three significant digits, and never more than three after the point.
+SIGNIFICANT = {"s", "min", "h", "drafts per second"}
 SIGNED = {"relative", "correlation"}
 PERCENT = {"fraction", "relative"}
-SILENT = {"count", "ratio", "correlation", "fraction", "relative"}
+SILENT = {"count", "ratio", "correlation", "fraction", "relative", "p value", "AIC"}
+# Differences: their sign is half of what they say, whatever their unit.
+SIGNED_QUANTITY = re.compile(r"(^|_)(rise|slope|minus|difference|gap|error)(_|$)")
+SECONDS_PER_MINUTE = 60
 
 
 def decimal(value: float, digits: int, *, signed: bool = False) -> str:
@@ -57,69 +65,91 @@ def or_unknown(value: float | None, digits: int) -> str:
     return "unknown" if value is None else decimal(value, digits)
 
 
-def bare(value: float, unit: str, digits: int | None = None) -> str:
+def bare(value: float, unit: str, digits: int | None = None, *, signed: bool = False) -> str:
     """The number of a figure in its unit, without the unit's name; a fraction carries its percent sign."""
-    if unit == "count" or (unit == "tokens" and float(value).is_integer() and abs(value) >= 100):
+    signed = signed or unit in SIGNED
+    if unit == "count":
         return count(value)
+    if unit == "p value" and value < 10 ** -DIGITS[unit]:
+        return f"below {decimal(10 ** -DIGITS[unit], DIGITS[unit])}"
+    if digits is None and unit == "tokens" and abs(value) >= MANY_TOKENS:
+        digits = 0
+    if digits is None and unit in SIGNIFICANT:
+        digits = min(max(2 - math.floor(math.log10(abs(value))), 0), 3) if value else 0
     if digits is None:
         digits = DIGITS.get(unit, 2)
     if unit in PERCENT:
-        return percent(value, digits, signed=unit in SIGNED)
+        return percent(value, digits, signed=signed)
+    return decimal(value, digits, signed=signed)
+
+
+def value_of(fact: Fact, digits: int | None = None) -> str:
+    """A known fact's value without the name of its unit."""
+    return bare(known(fact), fact.unit, digits, signed=is_difference(fact))
+
+
+def as_printed(value: float, printed: str, unit: str) -> str:
+    """A number that was printed elsewhere, as `printed`, in the form of this note's `unit`, with the digits it had there."""
+    digits = len(printed.partition(".")[2])
+    if "e" in printed:
+        return count(value)
+    if unit in PERCENT:
+        return percent(value, max(digits - 2, 0), signed=unit in SIGNED)
     return decimal(value, digits, signed=unit in SIGNED)
 
 
-def number(fact: Fact, digits: int | None = None) -> str:
-    """A fact's value with its unit, or `unknown` with the reason."""
-    if fact.value is None:
-        return unknown(fact)
-    text = bare(fact.value, fact.unit, digits)
-    return text if fact.unit in SILENT else f"{text} {fact.unit}"
+def is_difference(fact: Fact) -> bool:
+    """Whether the sign of a fact is half of what it says, by the name of its quantity."""
+    return isinstance(fact, NamedFact) and SIGNED_QUANTITY.search(fact.key.rpartition(".")[2]) is not None
 
 
-def short_number(fact: Fact, digits: int | None = None) -> str:
-    """A fact's value with its unit, or the word `unknown` where the reason is given elsewhere."""
-    return "unknown" if fact.value is None else number(fact, digits)
+def with_unit(fact: Fact, digits: int | None = None) -> str:
+    """A known fact's value with the name of its unit, where the number does not say it."""
+    text = value_of(fact, digits)
+    return text if fact.unit in SILENT else f"{text} {one_of(fact.unit) if text == '1' else fact.unit}"
 
 
-def value(fact: Fact, digits: int | None = None) -> str:
-    """A fact's value for a sentence that names the unit itself, or `unknown` with the reason."""
-    return unknown(fact) if fact.value is None else bare(fact.value, fact.unit, digits)
-
-
-def cell(fact: Fact, digits: int | None = None) -> str:
-    """A fact's value for a table whose head names the unit; the reason of an unknown stands below the table."""
-    return "unknown" if fact.value is None else bare(fact.value, fact.unit, digits)
-
-
-def interval(fact: Fact, digits: int | None = None) -> str:
-    """A fact's confidence interval, `none` for counts and other exact figures, `unknown` when none could be formed."""
+def ends(fact: Fact, digits: int | None = None) -> str | None:
+    """The two ends of a fact's interval, without the unit's name; None where it has none."""
     if fact.low is None or fact.high is None:
-        return "none" if fact.unknown is None else "unknown"
-    return f"{bare(fact.low, fact.unit, digits)} to {bare(fact.high, fact.unit, digits)}"
+        return None
+    low, high = (bare(end, fact.unit, digits, signed=is_difference(fact)) for end in (fact.low, fact.high))
+    return f"{low} to {high}"
 
 
-def with_interval(fact: Fact, digits: int | None = None) -> str:
-    """A fact's value with its interval in brackets; where it has none, the value and, if given, why."""
+def known(fact: Fact) -> float:
+    """The value of a fact that has one."""
     if fact.value is None:
-        return unknown(fact)
-    if fact.low is None or fact.high is None:
-        reason = "" if fact.unknown is None else f" (interval unknown: {fact.unknown.removeprefix('no interval: ')})"
-        return number(fact, digits) + reason
-    return f"{number(fact, digits)} ({interval(fact, digits)})"
+        raise RenderError(f"a figure is printed as if it were known; its definition is {fact.definition!r}")
+    return fact.value
 
 
-def with_known_interval(fact: Fact, digits: int | None = None) -> str:
-    """Like :func:`with_interval`, silent about an unknown interval: for a paragraph that gives the reason once."""
-    return number(fact, digits) if fact.low is None or fact.high is None else with_interval(fact, digits)
-
-
-def unknown(fact: Fact) -> str:
-    """The words for a fact that is not known; a null without a reason is an error of the analysis."""
+def reason(fact: Fact) -> str:
+    """Why a value or an interval is unknown; a null without a reason is an error of the analysis."""
     if not fact.unknown:
         raise RenderError(f"facts.json: a fact is null without a reason; its definition is {fact.definition!r}")
-    return f"unknown: {fact.unknown}"
+    return fact.unknown.removeprefix("no interval: ")
+
+
+def counted(number: float, plural: str) -> str:
+    """A number of things with its noun, which is given in the plural: `1 pair of intervals`, `2 pairs of intervals`."""
+    return f"{count(number)} {one_of(plural) if number == 1 else plural}"
+
+
+def one_of(plural: str) -> str:
+    """The singular of a plural that ends in s, or whose first such word does."""
+    return re.sub(r"(\w)s\b", r"\1", plural, count=1)
+
+
+def duration(seconds: float) -> str:
+    """A time lag in the largest unit that leaves it whole: `10 s`, `5 min`."""
+    if seconds >= SECONDS_PER_MINUTE and (seconds / SECONDS_PER_MINUTE).is_integer():
+        return f"{plain(seconds / SECONDS_PER_MINUTE)} min"
+    return f"{plain(seconds)} s"
 
 
 def geometric_formula(k: int) -> str:
-    """The formula that a constant chance a would give tokens per step: 1 + a + ... + a^K, in text."""
+    """The formula that a constant chance a would give tokens per step: 1 + a + ... + a^K, in text; a `k` of 0 is unknown."""
+    if k == 0:
+        return "1 + a + ... + a^K"
     return " + ".join(["1", "a", *(f"a{str(power).translate(SUPERSCRIPTS)}" for power in range(2, k + 1))][: k + 1])

@@ -2,10 +2,9 @@
 
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import jinja2
 
 from draftmeter.facts import Fact, Table1Row
 from draftmeter.render.environment import latex_environment, markdown_environment, render_template
@@ -14,7 +13,10 @@ from draftmeter.render.facts import Facts, RenderError
 
 @dataclass(frozen=True)
 class Row:
-    """One workload of Table 1 with its facts; `share_through[k - 1]` is None where the workload drafts fewer than k."""
+    """One workload of Table 1 with its facts; `share_through[k - 1]` is None where the workload drafts fewer than k.
+
+    `k_known`: whether it is known how many it drafts; where it is not, it has no fact for any position.
+    """
 
     label: str
     role: str
@@ -24,6 +26,8 @@ class Row:
     share_through: list[Fact | None]
     tokens_per_step: Fact
     formula_error: Fact
+    k_known: bool
+    counted_by: str
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,13 @@ class Table1:
     k: int
     rows: list[Row]
     unknowns: list[tuple[str, str, str]]
-    """(label, quantity, reason), in the order of the cells; reasons stand below the table."""
+    """(label, quantity, reason), in the order of the cells; reasons stand below the table, each once a workload."""
 
 
 def build_table1(facts: Facts) -> Table1:
     """Collect Table 1 from the facts; a missing fact is an error, one that is null is listed with its reason."""
     ordered = [facts.production, *facts.controlled]
     k = max(facts.positions(row.workload) for row in ordered)
-    if k == 0:
-        raise RenderError("facts.json: no fact 'share_through_1' for any workload of Table 1; rerun the rule `analyse`")
     rows = [_row(facts, row, k) for row in ordered]
     return Table1(facts.study.kind, k, rows, [unknown for row in rows for unknown in _unknowns(row)])
 
@@ -60,18 +62,21 @@ def check_same_analysis(facts: Facts, table1_csv: Path) -> str:
     return text
 
 
-def render_table1_markdown(table: Table1, template: Path) -> str:
-    """Table 1 as a Markdown table with its caption and the reasons of unknown figures."""
-    return _render(markdown_environment(template.parent), table, template)
+def render_table1_markdown(
+    table: Table1, template: Path, *, linked: bool = False, places: Mapping[str, str] | None = None, wide: str = ""
+) -> str:
+    """Table 1 as a Markdown table with its caption and the reasons of unknown figures.
+
+    In the note its figures are `linked` to their rows in the appendix, where `places` are the ids of the reasons; `wide` is
+    what makes a line of Markdown so long that columns take their widths from their dashes.
+    """
+    environment = markdown_environment(template.parent, linked=linked, places=places)
+    return render_template(environment, template.name, table=table, wide=wide)
 
 
 def render_table1_latex(table: Table1, template: Path) -> str:
     """Table 1 as a LaTeX fragment for booktabs."""
-    return _render(latex_environment(template.parent), table, template)
-
-
-def _render(environment: jinja2.Environment, table: Table1, template: Path) -> str:
-    return render_template(environment, template.name, table=table)
+    return render_template(latex_environment(template.parent), template.name, table=table)
 
 
 def _row(facts: Facts, row: Table1Row, k: int) -> Row:
@@ -88,7 +93,9 @@ def _row(facts: Facts, row: Table1Row, k: int) -> Row:
         accepted_over_drafted=fact("accepted_over_drafted"),
         share_through=[fact(f"share_through_{position}") for position in range(1, own_k + 1)] + [None] * (k - own_k),
         tokens_per_step=fact("tokens_per_step"),
-        formula_error=fact("formula_error"),
+        formula_error=fact("formula_first_position_error"),
+        k_known=own_k > 0,
+        counted_by=row.counted_by,
     )
 
 
@@ -101,4 +108,11 @@ def _unknowns(row: Row) -> list[tuple[str, str, str]]:
         ("tokens per step", row.tokens_per_step),
         ("error of the formula", row.formula_error),
     ]
-    return [(row.label, name, fact.unknown or "") for name, fact in named if fact is not None and fact.value is None]
+    names: dict[str, list[str]] = {}
+    for name, fact in named:
+        if fact is not None and fact.value is None:
+            names.setdefault(fact.unknown or "", []).append(name)
+    accepted = row.accepted_over_drafted
+    if accepted.value is not None and accepted.low is None and accepted.unknown is not None:
+        names.setdefault(accepted.unknown.removeprefix("no interval: "), []).append("interval")
+    return [(row.label, ", ".join(found), reason) for reason, found in names.items()]

@@ -17,6 +17,7 @@ _LIST_KEY = re.compile(rb'"([\w.@-]*)"[ \t]*:[ \t]*\[')
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|(.?))", re.DOTALL)
 _LINE_END = re.compile(rb"((?<!\\)(?:\\\\)*)\\n")
 _QUOTE = re.compile(rb'(?<!\\)(?:\\\\)*"')
+_JSON_END = re.compile(rb'"[ \t]*[\]}]*[ \t]*,?[ \t\r]*\Z')
 _PLAIN = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 _QUOTES_TRAFFIC = re.compile(rb"Received request|Generated response|prompt: |output: ")
 _DEEPEST = 3
@@ -68,10 +69,11 @@ def string_of_lines(window: Window, line: Line, place: int) -> tuple[Window, int
         return None
     start = data.rfind(b"\n", 0, place) + 1
     opening = bytes(data[start : min(place, start + _OPENING)]) if start or window.opening is None else window.opening
-    first = window.base + start == 0
-    if not (_opens_json(opening) or (first and _may_be_in_json(bytes(data[start:place]), opening))):
+    end = data.find(b"\n", place)
+    within = window.base + start == 0 and _ends_json(bytes(data[place : None if end < 0 else end]), end < 0 and not window.last)
+    before = bytes(data[start:place]) if within or _opens_json(opening) else b""
+    if not before or (not _opens_json(opening) and not _may_be_in_json(before, opening)):
         return None
-    before = bytes(data[start:place])
     beginning = before if start or window.opening is None else window.opening
     quotes = [match.end() for match in _QUOTE.finditer(data, start, place)]
     left = quotes[-1] if quotes else start
@@ -98,7 +100,8 @@ def find_printed(text: bytes, at: int, *, opening: bytes | None = None, first: b
     start, stop, line, position, closed = 0, len(text), text, at, False
     for depth in range(_DEEPEST):
         beginning = line[:position] if depth or opening is None else opening
-        if not (_opens_json(beginning) or (first and not depth and _may_be_in_json(line[:position], beginning))):
+        within = first and not depth and _ends_json(line[position:], opening is not None)
+        if not (_opens_json(beginning) or (within and _may_be_in_json(line[:position], beginning))):
             break
         quote = _last_mark(line[:position], b'"')
         if problem := _key_problem(line[:quote], beginning):
@@ -129,6 +132,11 @@ def _opens_json(beginning: bytes) -> bool:
     if quote < 0:
         return False
     return _JSON.match(beginning) is not None or _JSON.match(beginning, read_outer(beginning[: quote + 1]).length) is not None
+
+
+def _ends_json(after: bytes, goes_on: bool) -> bool:
+    """True if a line that may begin within a JSON string ends as one does, or goes on out of reach."""
+    return goes_on or _JSON_END.search(after[-200:]) is not None
 
 
 def _may_be_in_json(before: bytes, beginning: bytes) -> bool:
