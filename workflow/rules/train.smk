@@ -9,7 +9,13 @@ rule train_model:
         "results/logs/train_model.log",
     threads: 2
     params:
-        settings={"seed": 5, "steps": 4000, "budget_s": 3900.0},
+        settings={
+            "seed": 5,
+            "steps": 3000,
+            "budget_s": 4200.0,
+            "head_steps": 400,
+            "head_budget_s": 900.0,
+        },
         work="results/training/small-moe",
     message:
         "Train the small model (an hour; python -m json.tool results/training/small-moe/history.json shows it)"

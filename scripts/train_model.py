@@ -1,0 +1,80 @@
+"""Rule train_model: train the small model, export it, compute its acceptance offline, draw its curves, write its card."""
+
+import hashlib
+import json
+import shutil
+import sys
+import sysconfig
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from draftmeter.job import job
+from draftmeter.models.trained.card import model_card
+from draftmeter.models.trained.corpus import Corpus, read_corpus
+from draftmeter.models.trained.decoder import DEPTH
+from draftmeter.models.trained.export import read_model, write_model
+from draftmeter.models.trained.offline import MAX_TOKENS, REPLIES, offline_acceptance
+from draftmeter.models.trained.prompts import write_prompt_sets
+from draftmeter.models.trained.reference import SamplingRule
+from draftmeter.models.trained.training import Settings, tokenizer_of, train
+from draftmeter.render.training_curves import plot_training
+from draftmeter.strict import write_json
+
+RULE = SamplingRule(temperature=0.7)
+
+
+def run(settings: Settings, work: Path, folder: Path) -> None:
+    """Everything of the rule; `work` keeps the checkpoint that an interrupted training goes on from."""
+    training, held_out = read_corpus()
+    tokenizer = tokenizer_of(training, settings)
+    write_model(train(settings, training, held_out, tokenizer, work), tokenizer, folder / "checkpoint")
+    write_prompt_sets(held_out, folder / "prompts")
+    history = json.loads((work / "history.json").read_text())
+    shutil.copy(work / "history.json", folder)
+    plot_training(history, [folder / "curves.svg", folder / "curves.png"])
+    shutil.copy(Path(sysconfig.get_paths()["stdlib"]) / "LICENSE.txt", folder / "PYTHON-LICENSE.txt")
+    # What is described is the exported file, not the weights before rounding.
+    model = read_model(folder / "checkpoint")
+    offline = offline_acceptance(model, tokenizer, folder / "prompts", RULE, lambda text: print(text, flush=True))
+    facts = _facts(settings, training, history) | {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "offline": offline,
+    }
+    write_json(folder / "facts.json", facts)
+    (folder / "README.md").write_text(model_card(settings.layout, facts))
+    _write_sums(folder)
+
+
+def _facts(settings: Settings, training: Corpus, history: list[dict[str, Any]]) -> dict[str, Any]:
+    last = history[-1]
+    return {
+        "settings": asdict(settings),
+        "python": sys.version.split()[0],
+        "corpus": {
+            "code_files": len(training.code),
+            "passages": len(training.prose),
+            "sha256": training.sha256(),
+        },
+        "depth": DEPTH,
+        "steps": last["step"],
+        "elapsed_s": last["elapsed_s"],
+        "tokens": last["step"] * settings.rows * (settings.length - 1),
+        "held_out": last["held_out"],
+        "sampling": asdict(RULE),
+        "replies": REPLIES,
+        "max_tokens": MAX_TOKENS,
+    }
+
+
+def _write_sums(folder: Path) -> None:
+    """SHA256SUMS over every file, in the format of sha256sum."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n" for path in files]
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+if "snakemake" in globals():
+    smk = globals()["snakemake"]
+    with job(smk.log[0], ValueError, OSError):
+        run(Settings(**smk.params.settings, threads=smk.threads), Path(smk.params.work), Path(smk.output[0]))
