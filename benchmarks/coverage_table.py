@@ -18,7 +18,7 @@ autocorrelations.
 An interval is given only where the data leave 20 effective blocks; else the answer is "too short". Coverage is over the
 intervals that are given. Where few are, those are the traffics whose memory looked shorter than it is, and coverage is
 low: the share of all traffics with a wrong interval is then the other thing to read.
-
+{missing}
 ## Summary: statistics with an interval in at least {often:.0%} of the traffics
 
 | memory | intervals | given, median | statistics | cover 93 to 97% | above | below 93% | median coverage | wrong, of all |
@@ -34,11 +34,12 @@ where that is more than two standard errors away. Names are those of `draftmeter
 """
 
 
-def table(rows: list[Row], min_drafts: int) -> str:
-    """The text: a summary of each kind and length, then every statistic."""
+def table(rows: list[Row], min_drafts: int, wanted: list[tuple[str, int]]) -> str:
+    """The text: a summary of each kind and length, then every statistic. It names the `wanted` ones that `rows` lack."""
     cells = list(dict.fromkeys((row["kind"], int(row["intervals"])) for row in rows))
     names = list(dict.fromkeys(row["statistic"] for row in rows))
     by_place = {(row["kind"], int(row["intervals"]), row["statistic"]): row for row in rows}
+    lacking = [f"{kind}, {length:,} intervals" for kind, length in wanted if (kind, length) not in cells]
     head = "| statistic | " + " | ".join(f"{kind}, {length:,}" for kind, length in cells) + " |"
     body = [head, "|---" + "|--:" * len(cells) + "|"]
     for name in names:
@@ -49,6 +50,7 @@ def table(rows: list[Row], min_drafts: int) -> str:
         traffics=" or ".join(sorted({row["traffics"] for row in rows})),
         min_drafts=min_drafts,
         often=OFTEN,
+        missing=f"\nThis table is partial. Not yet run: {'; '.join(lacking)}.\n" if lacking else "",
         summary="\n".join(_summary(*cell, [row for name in names if (row := by_place.get((*cell, name)))]) for cell in cells),
         rows="\n".join(body),
     )

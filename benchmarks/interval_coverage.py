@@ -161,6 +161,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS / "coverage.csv", help="the table goes beside it, as .md")
     arguments = parser.parse_args()
+    wanted = [(kind, length) for kind in KINDS for length in LENGTHS]
     done: list[dict[str, str]] = []
     if arguments.out.exists():
         with arguments.out.open(newline="") as file:
@@ -180,7 +181,7 @@ def main() -> None:
                 writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(done)
-            arguments.out.with_suffix(".md").write_text(table(done, MIN_DRAFTS))
+            arguments.out.with_suffix(".md").write_text(table(done, MIN_DRAFTS, wanted))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ def table(folder: Path, name: str) -> pd.DataFrame:
 
 def test_the_paper_is_there(study: Path) -> None:
     expected = {f"table1.{kind}" for kind in ("csv", "md", "tex")}
-    expected |= {f"figure1.{kind}" for kind in ("svg", "pdf", "png")}
+    expected |= {f"figure{number}.{kind}" for number in (1, 2, 3) for kind in ("svg", "pdf", "png")}
     expected |= {f"note.{kind}" for kind in ("md", "html", "pdf")}
     assert set(paper_bytes(study)) == expected
 

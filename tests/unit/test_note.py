@@ -160,6 +160,18 @@ def test_unknown_intervals_print_their_reason_once() -> None:
     assert text.count("Unknown here: too short: 12.5 effective blocks (150 intervals in blocks of 12)") == 1
 
 
+def test_a_draft_of_one_token_has_no_slope() -> None:
+    facts = made_up_facts("served_model")
+    for key in list(facts["facts"]):
+        of_positions = re.search(r"(_[23]|at_[12]|chance_slope|equal_chances_p|last_terms_error)$", key)
+        if of_positions and not re.search(r"third|step_rate|running", key):
+            del facts["facts"][key]
+    facts["claims"], facts["comparison"] = [], []
+    text = note(facts)
+    assert "of draft tokens accepted, varying beyond chance\n" in text
+    assert "1 + a" in text and "slope" not in section(text, "### Chance at each position")
+
+
 def test_a_log_without_positions_load_or_times_reads_on() -> None:
     facts = made_up_facts("served_model")
     for key in list(facts["facts"]):
@@ -176,7 +188,21 @@ def test_a_log_without_positions_load_or_times_reads_on() -> None:
     assert "How many tokens a draft held is not known" in text
     assert "How acceptance goes with load is unknown: the log does not say" in text
     assert "How the memory decays is unknown" in text
+    assert re.findall(r"^[^|\n][^\n]*\n\|", text, re.MULTILINE) == []
     assert "a trend with load" not in text.lower() and "along the draft" not in section(text, "## Abstract")
+
+
+def test_intervals_whose_drafts_are_unknown_leave_a_table_and_a_reason() -> None:
+    facts = made_up_facts("served_model")
+    reason = "no intervals with at least 100 drafts; the drafts of 150 of 150 intervals are not known"
+    for key in facts["facts"]:
+        if key.startswith("production_intervals.") and not re.search(r"lines|hours|min_drafts|most_running", key):
+            forget(facts, key, reason)
+    facts["facts"]["production_intervals.qualifying"] |= {"value": 0, "unknown": None}
+    text = note(facts)
+    assert f"None of them is looked at by itself: {reason}." in text
+    assert re.findall(r"^[^|\n][^\n]*\n\|", text, re.MULTILINE) == []
+    assert text.count("](figure1.svg)") == 1
 
 
 def test_failed_checks_are_announced() -> None:
@@ -255,6 +281,12 @@ def test_the_markdown_names_its_sources_in_words() -> None:
     assert "@leviathan" not in text and ":::" not in text
     calibration = note_markdown(note(made_up_facts()), PAPER / "references.bib")
     assert "Akinin" not in calibration
+
+
+def test_captions_are_paragraphs_in_the_markdown() -> None:
+    text = note_markdown(note(made_up_facts()), PAPER / "references.bib")
+    assert not re.search(r"^: ", text, re.MULTILINE)
+    assert re.search(r"^\*\*Table 1\.\*\* Accepted draft tokens", text, re.MULTILINE)
 
 
 def test_the_note_says_how_to_cite_it() -> None:

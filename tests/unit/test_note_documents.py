@@ -28,7 +28,6 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.links: list[str] = []
         self.loose: list[tuple[str, str]] = []
-        self.heading = ""
         self._open: list[str] = []
         self._columns: list[str] = []
         self._column = 0
@@ -63,8 +62,6 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "th" in self._open:
             self._columns[-1] += data
-        elif {"h1", "h2", "h3"} & set(self._open):
-            self.heading = data
         elif {"p", "li", "td"} & set(self._open) and not {"a", "citation", "figcaption", "caption"} & set(self._open):
             cell = "td" in self._open
             self.loose.append((self._columns[self._column] if cell else "", data))

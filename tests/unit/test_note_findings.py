@@ -102,6 +102,14 @@ def test_the_title_follows_the_findings(name: str) -> None:
     assert note_of(name).startswith(f"# A made-up study: {TITLES[name]}\n")
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_every_table_and_list_begins_a_block_of_its_own(name: str) -> None:
+    text = note_of(name)
+    assert re.findall(r"^[^|\n][^\n]*\n\|", text, re.MULTILINE) == []
+    assert re.findall(r"^(?!- )[^\n]+\n- ", text, re.MULTILINE) == []
+    assert re.findall(r"^(?!- )[^\n]+\n!\[", text, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("heading", SAID)
 @pytest.mark.parametrize("name", SETS)
 def test_each_section_says_what_its_data_set_says(name: str, heading: str) -> None:

@@ -54,6 +54,13 @@ def test_a_difference_carries_its_sign_by_the_name_of_its_quantity() -> None:
         assert number(made_up(1.5, "percentage points", key)).startswith("1.5"), key
 
 
+def test_a_narrow_interval_gets_the_digits_that_show_it() -> None:
+    printer = plainly()
+    assert printer.with_interval(made_up(2.6162, "tokens", low=2.6151, high=2.6173)) == "2.616 tokens (2.615 to 2.617)"
+    assert printer.with_interval(made_up(0.66, "fraction", low=0.659996, high=0.660004)) == "66.000% (66.000% to 66.000%)"
+    assert printer.with_interval(made_up(2.6, "tokens", low=2.5, high=2.7)) == "2.60 tokens (2.50 to 2.70)"
+
+
 def test_one_thing_is_not_several() -> None:
     assert [counted(number, "pairs of intervals") for number in (1, 2)] == ["1 pair of intervals", "2 pairs of intervals"]
     assert [counted(number, "records") for number in (0, 1, 1234)] == ["0 records", "1 record", "1,234 records"]

@@ -48,7 +48,10 @@ def test_the_committed_study_has_every_kind_length_and_statistic(load) -> None:
     assert {int(row["traffics"]) for row in rows} == {1000}
     assert len({row["statistic"] for row in rows}) > 150
     text = (BENCHMARKS / "results" / "coverage.md").read_text()
-    assert text == load("coverage_table").table(rows, study.MIN_DRAFTS)
+    assert text == load("coverage_table").table(rows, study.MIN_DRAFTS, list(places))
+    assert "partial" not in text
+    partial = load("coverage_table").table(rows, study.MIN_DRAFTS, [*places, ("another kind", 3558)])
+    assert "This table is partial. Not yet run: another kind, 3,558 intervals." in partial
 
 
 def test_the_published_server_is_recovered(load) -> None:

@@ -36,7 +36,8 @@ def note_markdown(markdown: str, bibliography: Path) -> str:
     words = dict(zip(cited, paragraphs, strict=False))
     references = "\n".join(f"- {escape_markdown(entry)}" for entry in paragraphs[len(cited) :])
     resolved = CITATION.sub(lambda match: escape_markdown(words[match[1]]), markdown)
-    return resolved.replace(REFERENCES, references)
+    # Pandoc's mark of a caption means nothing to other readers of Markdown.
+    return re.sub(r"^: (?=\*\*)", "", resolved, flags=re.MULTILINE).replace(REFERENCES, references)
 
 
 def note_html(markdown: str, css: Path, bibliography: Path, figures: Sequence[Path]) -> str:

@@ -14,6 +14,7 @@ SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 # Printed digits after the point. So many tokens are a count or the mean of one; fewer are a rate.
 MANY_TOKENS = 100
+MOST_MORE_DIGITS = 2
 DIGITS = {
     "fraction": 1,
     "relative": 2,
@@ -85,7 +86,19 @@ def bare(value: float, unit: str, digits: int | None = None, *, signed: bool = F
 
 def value_of(fact: Fact, digits: int | None = None) -> str:
     """A known fact's value without the name of its unit."""
-    return bare(known(fact), fact.unit, digits, signed=is_difference(fact))
+    return bare(known(fact), fact.unit, _digits(fact, digits), signed=is_difference(fact))
+
+
+def _digits(fact: Fact, digits: int | None) -> int | None:
+    """So many more digits than usual that the two ends of an interval are told apart; None for the usual ones."""
+    if digits is not None or fact.low is None or fact.high is None or fact.unit not in DIGITS:
+        return digits
+    usual = 0 if fact.unit == "tokens" and abs(fact.high) >= MANY_TOKENS else DIGITS[fact.unit]
+    for more in range(1, MOST_MORE_DIGITS + 1):
+        if bare(fact.low, fact.unit, digits) != bare(fact.high, fact.unit, digits) or fact.low == fact.high:
+            return digits
+        digits = usual + more
+    return digits
 
 
 def as_printed(value: float, printed: str, unit: str) -> str:
@@ -113,6 +126,7 @@ def ends(fact: Fact, digits: int | None = None) -> str | None:
     """The two ends of a fact's interval, without the unit's name; None where it has none."""
     if fact.low is None or fact.high is None:
         return None
+    digits = _digits(fact, digits)
     low, high = (bare(end, fact.unit, digits, signed=is_difference(fact)) for end in (fact.low, fact.high))
     return f"{low} to {high}"
 

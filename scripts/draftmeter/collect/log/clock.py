@@ -26,7 +26,7 @@ LEAP_YEAR_S = 366 * DAY_S
 _LEAP_DAY_S = (31 + 28) * DAY_S
 _MONTH_STARTS = np.cumsum([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _QUARTER_HOUR_S = 900
-_EASTMOST_S = 14 * 3600
+_WESTMOST_S, _EASTMOST_S = -12 * 3600, 14 * 3600
 # Years that are tried to bring a line nearest to a known time.
 _YEARS_AROUND = 8
 
@@ -68,14 +68,14 @@ def read_stamps(stamps: NDArray[np.bytes_], isos: NDArray[np.bytes_]) -> Stamps:
 
 
 def _compare(second: int, time: datetime) -> tuple[int, int]:
-    """How far the server's clock is ahead of UTC, by one moment in both, and the year on it."""
-    days = int(_MONTH_STARTS[time.month - 1]) + time.day - 1
-    ahead = second - (days * DAY_S + time.hour * 3600 + time.minute * 60 + time.second)
-    # New Year or 29 February between the two; the line is a little older than its container's stamp.
-    ahead -= LEAP_YEAR_S * round(ahead / LEAP_YEAR_S)
-    ahead -= DAY_S * round(ahead / DAY_S) if abs(ahead) > _EASTMOST_S + _QUARTER_HOUR_S else 0
-    ahead = _QUARTER_HOUR_S * round(ahead / _QUARTER_HOUR_S)
-    return ahead, (time.replace(tzinfo=None, year=2000) + timedelta(seconds=ahead)).year - 2000 + time.year
+    """How far the server's clock is ahead of UTC, by one moment in both, and the year on it; NO_OFFSET and 0 if they are
+    further apart than any zone is from UTC."""
+    years = [year for year in (time.year - 1, time.year, time.year + 1) if MINYEAR <= year <= MAXYEAR]
+    apart = {year: (_local(year, second) - time).total_seconds() for year in years}
+    year = min(years, key=lambda year: abs(apart[year]))
+    # The line is a little older than its container's stamp.
+    ahead = _QUARTER_HOUR_S * round(apart[year] / _QUARTER_HOUR_S)
+    return (ahead, year) if _WESTMOST_S <= ahead <= _EASTMOST_S else (NO_OFFSET, 0)
 
 
 @dataclass(slots=True)
