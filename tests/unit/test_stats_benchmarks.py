@@ -24,7 +24,8 @@ def load(monkeypatch: pytest.MonkeyPatch):
 def test_intervals_cover_the_truth_in_a_short_study(load) -> None:
     study = load("interval_coverage")
     with (BENCHMARKS / "results" / "coverage.csv").open(newline="") as file:
-        truth = {row["statistic"]: float(row["truth"]) for row in csv.DictReader(file) if row["kind"] == "one decay"}
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "one decay" and row["intervals"] == "300"]
+    truth = {row["statistic"]: float(row["truth"]) for row in rows}
     names = ["pooled.chance_1", "pooled.rise_2", "t500.mean", "t500.sd", "t500.variance_ratio", "t500.p10", "t500.p90"]
     names += ["autocorrelation.10", "running.1", "fifth_1.chance_1", "fifth_5.rise_3", "slope on running"]
     names += ["t500.step_rate_correlation_1", "true sd of the chance at 2", "pooled.formula_error_first_position"]
@@ -34,9 +35,12 @@ def test_intervals_cover_the_truth_in_a_short_study(load) -> None:
             if name in hits and low is not None:
                 hits[name].append(low <= truth[name] <= high)
     assert all(len(found) > 0.7 * TRAFFICS for found in hits.values())
-    # One statistic may fall to 0.95 less three standard errors of 0.036; all together are known better.
-    assert min(np.mean(found) for found in hits.values()) >= 0.84
-    assert 0.92 <= np.mean([np.mean(found) for found in hits.values()]) <= 0.99
+    # Forty traffics know one coverage to 0.036, and the mean of these correlated ones to 0.024: three of those either way of
+    # what the long study found, which says where it is below 93%.
+    committed = {row["statistic"]: float(row["covered"]) for row in rows}
+    short = {name: float(np.mean(found)) for name, found in hits.items()}
+    assert all(short[name] >= committed[name] - 3 * 0.036 for name in names)
+    assert np.mean(list(short.values())) == pytest.approx(np.mean([committed[name] for name in names]), abs=3 * 0.024)
 
 
 def test_the_committed_study_has_every_kind_length_and_statistic(load) -> None:
