@@ -43,19 +43,18 @@ def test_intervals_cover_the_truth_in_a_short_study(load) -> None:
     assert np.mean(list(short.values())) == pytest.approx(np.mean([committed[name] for name in names]), abs=3 * 0.024)
 
 
-def test_the_committed_study_has_every_kind_length_and_statistic(load) -> None:
+def test_the_committed_table_is_that_of_its_rows_and_names_what_was_not_run(load) -> None:
     study = load("interval_coverage")
     with (BENCHMARKS / "results" / "coverage.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     places = {(row["kind"], int(row["intervals"])) for row in rows}
-    assert places == {(kind, length) for kind in study.KINDS for length in study.LENGTHS}
+    wanted = [(kind, length) for kind in study.KINDS for length in study.LENGTHS]
+    assert places <= set(wanted)
     assert {int(row["traffics"]) for row in rows} == {1000}
     assert len({row["statistic"] for row in rows}) > 150
     text = (BENCHMARKS / "results" / "coverage.md").read_text()
-    assert text == load("coverage_table").table(rows, study.MIN_DRAFTS, list(places))
-    assert "partial" not in text
-    partial = load("coverage_table").table(rows, study.MIN_DRAFTS, [*places, ("another kind", 3558)])
-    assert "This table is partial. Not yet run: another kind, 3,558 intervals." in partial
+    assert text == load("coverage_table").table(rows, study.MIN_DRAFTS, wanted)
+    assert ("This table is partial. Not yet run: " in text) == (places != set(wanted))
 
 
 def test_the_published_server_is_recovered(load) -> None:
