@@ -175,7 +175,7 @@ def test_doctor_sees_what_the_live_server_offers(scene: Scene) -> None:
     text = json.dumps(server)
     assert "known-answer" in text
     assert "0.32.0" in text
-    assert server["possible"] is True
+    assert server["study_possible"] is True
 
 
 def test_a_watched_record_becomes_table_figure_and_note(scene: Scene) -> None:
