@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pooled_figures import figures
 
 from draftmeter.stats.acceptance import (
     CountsError,
-    accepted_over_checked,
     accepted_over_drafted,
     chance_at,
     emitted_tokens_per_step,
-    formula_error,
-    geometric_formula,
     share_through,
     tokens_per_step,
 )
@@ -53,7 +51,6 @@ def test_accounting_of_five_steps() -> None:
     assert emitted_tokens_per_step(5, 16, 1).value == 3.0  # 15 of the steps and 1 of the prefill
     assert [share.value for share in share_through(5, at)] == [0.8, 0.6, 0.4, 0.2]
     assert [chance.value for chance in chance_at(5, at)] == pytest.approx([4 / 5, 3 / 4, 2 / 3, 1 / 2])
-    assert accepted_over_checked(5, at).value == pytest.approx(10 / 14)  # four steps hold a rejection
 
 
 def test_published_tokens_per_step() -> None:
@@ -73,32 +70,6 @@ def test_published_accepted_over_drafted() -> None:
 def test_published_chances(position: int, printed: float) -> None:
     function = lambda *s: chance_at(*drafts_with_shares(*s))[position].value  # noqa: E731
     assert reaches(function, SHARES, SHARE_ROUNDING, printed, 0.0005)
-
-
-def test_published_accepted_over_checked() -> None:
-    function = lambda *s: accepted_over_checked(*drafts_with_shares(*s)).value  # noqa: E731
-    assert reaches(function, SHARES, SHARE_ROUNDING, 0.809, 0.0005)
-
-
-@pytest.mark.parametrize(
-    ("rate", "half", "value", "error"),
-    [(0.799, 0.0005, 2.95, -0.011), (0.809, 0.0005, 2.99, 0.005)],  # first position; checked
-)
-def test_published_formula(rate: float, half: float, value: float, error: float) -> None:
-    assert reaches(lambda a: geometric_formula(a, K), [rate], [half], value, 0.005)
-    assert reaches(lambda a, *s: formula_error(a, s).error, [rate, *SHARES], [half, *SHARE_ROUNDING], error, 0.0005)
-
-
-def test_published_formula_fed_accepted_over_drafted() -> None:
-    assert reaches(lambda a: geometric_formula(a, K), [0.660], [0.0005], 2.38, 0.005)
-    assert formula_error(0.660, SHARES).error == pytest.approx(-0.20, abs=0.005)
-
-
-def test_published_error_of_the_last_two_terms() -> None:
-    # The first two terms are exact by construction, so the rate is the share through 1 itself.
-    assert reaches(lambda a, *s: formula_error(a, [a, *s]).error_last_terms, SHARES, SHARE_ROUNDING, -0.028, 0.0005)
-    last = formula_error(0.7986, [0.7986, 0.6464, 0.5334]).error_last_terms
-    assert last == pytest.approx(-0.028, abs=0.0006)
 
 
 def test_published_draft_tokens_of_the_pair() -> None:
@@ -137,8 +108,8 @@ def test_unknown_where_the_denominator_is_zero() -> None:
     assert [chance.value for chance in chance_at(10, [0, 0])] == [0.0, None]
     assert accepted_over_drafted(0, 0).value is None
     assert tokens_per_step(0, 0).value is None
-    assert formula_error(0.0, [0.0, 0.0]).error_last_terms is None
-    assert formula_error(0.5, [0.5]).error == 0
+    assert np.isnan(figures(10, [0, 0])["formula_error_last_terms"])
+    assert figures(10, [5])["formula_error_first_position"] == 0
 
 
 @pytest.mark.parametrize(
@@ -164,8 +135,6 @@ def test_more_impossible_counts() -> None:
         emitted_tokens_per_step(5, 1, 2)
     with pytest.raises(CountsError, match="negative"):
         tokens_per_step(-1, 0)
-    with pytest.raises(CountsError, match="at least 1"):
-        geometric_formula(0.5, 0)
 
 
 @given(st.integers(1, 8).flatmap(lambda k: st.lists(st.integers(0, k), min_size=1, max_size=200).map(lambda a: (k, a))))
@@ -182,15 +151,15 @@ def test_properties_of_any_drafts(case: tuple[int, list[int]]) -> None:
     step = tokens_per_step(drafts, sum(accepted)).value
     assert step == pytest.approx(1 + sum(shares))
     assert step == pytest.approx(1 + k * accepted_over_drafted(sum(accepted), k * drafts).value)
-    checked = accepted_over_checked(drafts, at)
-    assert checked.denominator == sum(min(count + 1, k) for count in accepted)
+    checked = sum(min(count + 1, k) for count in accepted)
+    assert figures(drafts, at)["accepted_over_checked"] == pytest.approx(sum(accepted) / checked)
 
 
 @given(st.floats(0.05, 0.95), st.integers(1, 8))
 def test_formula_is_exact_for_equal_chances(a: float, k: int) -> None:
     shares = [a**position for position in range(1, k + 1)]
-    result = formula_error(a, shares)
-    assert result.error == pytest.approx(0, abs=1e-12)
-    assert result.formula == pytest.approx((1 - a ** (k + 1)) / (1 - a))
+    result = figures(1e6, [1e6 * share for share in shares])
+    assert result["formula_error_first_position"] == pytest.approx(0, abs=1e-12)
+    assert result["formula_checked"] == pytest.approx((1 - a ** (k + 1)) / (1 - a))
     if k > 1:
-        assert result.error_last_terms == pytest.approx(0, abs=1e-9)
+        assert result["formula_error_last_terms"] == pytest.approx(0, abs=1e-9)

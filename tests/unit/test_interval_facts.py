@@ -106,7 +106,8 @@ def test_the_curve_has_every_lag_with_pairs_and_the_fit(found: Surveyed, facts: 
     assert fitted[0] == pytest.approx(rows[0]["correlation"], abs=0.1)
 
 
-def test_intervals_over_time(log: LogLines) -> None:
+def test_intervals_over_time() -> None:
+    log = log_lines(tables_of(Planted(SERVER, slots=1000), seed=2).of_workload("traffic").intervals, 3)
     rows = list(time_rows(log, 500))
     table = log.table
     assert len(rows) == len(table) and rows[0].keys() >= {"hours", "acceptance", "drafts", "running", "series", "boot"}
@@ -114,6 +115,14 @@ def test_intervals_over_time(log: LogLines) -> None:
     assert [row["drafts"] for row in rows] == table["drafts"].tolist()
     assert [row["qualifies"] for row in rows] == (table["drafts"] >= 500).astype(int).tolist()
     assert {row["series"] for row in rows} == {row["boot"] for row in rows} == {0}
+
+
+def test_how_long_the_pieces_of_a_picture_are_is_said_where_there_are_some(found: Surveyed) -> None:
+    tables = tables_of(Planted(SERVER, slots=1000), seed=2).of_workload("traffic")
+    one = interval_facts(found, 3, [], tables, [])["piece_s"]
+    assert (one.value, one.unit, one.low, one.unknown) == (300.0, "s", None, None)
+    short = surveyed(log_lines(tables.intervals, 3), 500, [], ANALYSIS, 7)
+    assert "piece_s" not in interval_facts(short, 3, [], tables, [])
 
 
 def requests_of(rows: list[tuple[str, float, float]]) -> pd.DataFrame:

@@ -7,11 +7,8 @@ from draftmeter.stats.acceptance import CountsError
 from draftmeter.stats.intervals import (
     IntervalsError,
     accepted_variance,
-    autocorrelation,
-    equal_chances,
     groups_by_acceptance,
     hours_covered,
-    lagged_pairs,
     qualifying,
     sampling_sd,
     spread,
@@ -98,44 +95,6 @@ def test_planted_spread_between_intervals_is_found() -> None:
     assert ratio == pytest.approx(1 + (true_sd / sampling) ** 2, rel=0.05)
 
 
-def test_autocorrelation_recovers_planted_memory_across_gaps() -> None:
-    rng = np.random.default_rng(2)
-    n, phi = 20_000, 0.7
-    noise = rng.normal(size=n) * np.sqrt(1 - phi**2)
-    x = np.empty(n)
-    x[0] = noise[0]
-    for i in range(1, n):
-        x[i] = phi * x[i - 1] + noise[i]
-    keep = rng.random(n) < 0.6
-    times = 1e9 + 10.0 * np.arange(n) + rng.uniform(-2, 2, n)
-    for lag in (1, 3, 10):
-        found = autocorrelation(times[keep], np.zeros(keep.sum()), x[keep], 10 * lag, 10)
-        assert found.value == pytest.approx(phi**lag, abs=0.03)
-        assert found.pairs == pytest.approx(0.36 * n, rel=0.05)
-
-
-def test_pairs_respect_gaps_and_series() -> None:
-    times = np.array([0.0, 10, 20, 60, 70, 10, 20])
-    series = np.array([0, 0, 0, 0, 0, 1, 1])
-    earlier, later = lagged_pairs(times, series, 10, 10)
-    assert sorted(zip(earlier.tolist(), later.tolist(), strict=True)) == [(0, 1), (1, 2), (3, 4), (5, 6)]
-    # Half an interval off still counts, more does not.
-    assert len(lagged_pairs(np.array([0.0, 15.0]), np.zeros(2), 10, 10)[0]) == 1
-    assert len(lagged_pairs(np.array([0.0, 15.1]), np.zeros(2), 10, 10)[0]) == 0
-    # An interval is never paired with itself, and order in the table does not matter.
-    assert len(lagged_pairs(np.array([0.0]), np.zeros(1), 4, 10)[0]) == 0
-    assert lagged_pairs(np.array([10.0, 0.0]), np.zeros(2), 10, 10)[0].tolist() == [1]
-
-
-def test_autocorrelation_unknown() -> None:
-    few = autocorrelation([0.0, 10], [0, 0], [0.1, 0.2], 10, 10)
-    assert few.value is None and few.pairs == 1 and few.unknown.startswith("too short")
-    flat = autocorrelation(10.0 * np.arange(9), np.zeros(9), np.full(9, 0.5), 10, 10)
-    assert flat.value is None and "vary" in flat.unknown
-    empty = autocorrelation([], [], [], 10, 10)
-    assert empty.value is None and empty.pairs == 0
-
-
 def test_groups_pool_drafts_of_equal_counts_of_intervals() -> None:
     acceptance = np.array([0.5, 0.1, 0.9, 0.3, 0.7, 0.2])
     drafts = np.array([10.0, 20, 30, 40, 50, 60])
@@ -160,29 +119,6 @@ def test_groups_recover_planted_chances() -> None:
         assert group.chances == pytest.approx((level, level + 0.02, level + 0.04), abs=0.015)
 
 
-def test_selection_alone_spreads_equal_chances_and_the_simulation_says_by_how_much() -> None:
-    rng = np.random.default_rng(4)
-    drafts = rng.integers(100, 400, 150)
-    chances = np.array([0.7, 0.75, 0.8])
-    shares = np.cumprod(chances)
-    observed = []
-    for _ in range(60):
-        at, acceptance = simulate(rng, drafts, chances)
-        observed.append([group.chances for group in groups_by_acceptance(acceptance, drafts, at)])
-    expected = equal_chances(shares, drafts, seed=5, replications=200)
-    assert np.asarray(expected.chances) == pytest.approx(np.mean(observed, axis=0), abs=0.004)
-    assert expected.chances[0][0] < 0.68
-    assert expected.chances[4][0] > 0.72
-    assert np.all(np.asarray(expected.monte_carlo_error) < 0.002)
-    assert expected.replications == 200
-    assert expected == equal_chances(shares, drafts, seed=5, replications=200)
-    assert expected != equal_chances(shares, drafts, seed=6, replications=200)
-
-
-def test_equal_chances_refuses_what_it_cannot_simulate() -> None:
-    with pytest.raises(IntervalsError, match="shares above 0"):
-        equal_chances([0.5, 0.0], np.full(10, 100), 0, 10)
-    with pytest.raises(IntervalsError, match="whole numbers"):
-        equal_chances([0.5], np.full(10, 100.5), 0, 10)
+def test_the_sampling_sd_needs_an_interval() -> None:
     with pytest.raises(IntervalsError, match="at least one interval"):
         sampling_sd(SHARES, [])

@@ -11,7 +11,7 @@ from test_note import section
 
 from draftmeter.facts import Fact
 from draftmeter.render.facts import Facts
-from draftmeter.render.findings import close_to_zero, find, side
+from draftmeter.render.findings import close_to_zero, find, p_limit, side
 
 TITLES = {
     "rising": "54.0% of draft tokens accepted, varying beyond chance, with chances that rise along the draft",
@@ -163,6 +163,17 @@ def test_only_a_whole_interval_decides() -> None:
     assert close_to_zero(fact(0.01, -0.01, 0.03), 0.02) == "cannot tell"
     assert close_to_zero(fact(-0.05, -0.08, -0.03), 0.02) == "off"
     assert close_to_zero(fact(None), 0.02) == "unknown"
+
+
+@pytest.mark.parametrize(("confidence", "limit", "said"), [(0.95, 0.05, "are not ruled out"), (0.9, 0.1, "do not fit")])
+def test_a_p_value_is_held_against_the_confidence_of_the_study(confidence: float, limit: float, said: str) -> None:
+    facts = made_up_facts("served_model")
+    facts["study"]["confidence"] = confidence
+    facts["facts"]["traffic.equal_chances_p"]["value"] = 0.08
+    assert p_limit(Facts.model_validate(facts)) == limit
+    text = note(facts)
+    assert f"Equal chances at all positions {said} (p 0.080)" in text
+    assert re.search(rf"^\| unequal chances.* \| {limit:g} \|", text.replace("[]{{#margins}}", ""), re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
 from draftmeter.stats.blocks import plan_blocks
@@ -87,7 +88,8 @@ def test_regression_has_the_errors_of_statsmodels() -> None:
     y = 0.66 - 0.001 * x + 0.07 * autoregressive(rng, 2000, 0.6)
     found = regression_on_running(y, x, np.arange(2000), 20, 0.95)
     fit = OLS(y, np.column_stack([np.ones(2000), x])).fit(cov_type="HAC", cov_kwds={"maxlags": 20})
-    assert (found.slope, found.slope_error) == pytest.approx((fit.params[1], fit.bse[1]), rel=1e-3)
+    half = stats.t.ppf(0.975, 1.5 * 2000 / 20) * fit.bse[1]
+    assert (found.slope, found.slope_high - found.slope) == pytest.approx((fit.params[1], half), rel=1e-3)
     assert found.slope_low < -0.001 < found.slope_high and found.lags == 20 and found.n == 2000
 
 

@@ -8,17 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from pooled_figures import figures
 
-from draftmeter.stats.acceptance import (
-    accepted_over_checked,
-    accepted_over_drafted,
-    chance_at,
-    formula_error,
-    geometric_formula,
-    share_through,
-    shorter_drafts,
-    tokens_per_step,
-)
+from draftmeter.stats.acceptance import accepted_over_drafted, chance_at, share_through, shorter_drafts, tokens_per_step
 from draftmeter.stats.intervals import accepted_variance, hours_covered, sampling_sd, variance_ratio
 from draftmeter.stats.runs import relative_gap
 
@@ -77,33 +69,26 @@ def test_shares_are_what_was_counted(production: dict[str, Any]) -> None:
     assert [share.value for share in share_through(DRAFTS, counts(*shares))] == pytest.approx(shares)
 
 
+def made_of(name: str) -> Callable[..., float]:
+    """The figure `name` as the analysis makes it of the shares through 1..K."""
+    return lambda *shares: figures(DRAFTS, counts(*shares))[name]
+
+
 def test_accepted_over_checked(production: dict[str, Any]) -> None:
-    function = lambda *s: accepted_over_checked(DRAFTS, counts(*s)).value  # noqa: E731
-    assert reaches(function, production["share_through"], [0.0005] * K, production["accepted_over_checked"], 0.0005)
+    function, printed = made_of("accepted_over_checked"), production["accepted_over_checked"]
+    assert reaches(function, production["share_through"], [0.0005] * K, printed, 0.0005)
 
 
-@pytest.mark.parametrize(
-    ("rate", "figure", "half"), [("first_position", None, 0.0005), ("checked", "accepted_over_checked", 0.0005)]
-)
-def test_formula(production: dict[str, Any], rate: str, figure: str | None, half: float) -> None:
-    a = production[figure] if figure else production["share_through"][0]
+@pytest.mark.parametrize(("rate", "half"), [("first_position", 0.0005), ("checked", 0.0005), ("accepted_over_drafted", 0.005)])
+def test_formula(production: dict[str, Any], rate: str, half: float) -> None:
     printed, shares = production["formula"][rate], production["share_through"]
-    assert reaches(lambda x: geometric_formula(x, K), [a], [half], printed["value"], 0.005)
-    error = lambda x, *s: formula_error(x, s).error  # noqa: E731
-    assert reaches(error, [a, *shares], [half] + [0.0005] * K, printed["error"], 0.0005)
-
-
-def test_formula_fed_accepted_over_drafted(production: dict[str, Any]) -> None:
-    printed, a = production["formula"]["accepted_over_drafted"], production["accepted_over_drafted"]
-    assert reaches(lambda x: geometric_formula(x, K), [a], [0.0005], printed["value"], 0.005)
-    assert reaches(
-        lambda x, *s: formula_error(x, s).error, [a, *production["share_through"]], [0.0005] * 4, printed["error"], 0.005
-    )
+    assert reaches(made_of(f"formula_{rate}"), shares, [0.0005] * K, printed["value"], 0.005)
+    assert reaches(made_of(f"formula_error_{rate}"), shares, [0.0005] * K, printed["error"], half)
 
 
 def test_error_of_the_last_two_terms_needs_a_first_share_near_0_7986(production: dict[str, Any]) -> None:
     printed = production["formula"]["first_position"]["error_last_terms"]
-    last = lambda a, *s: formula_error(a, [a, *s]).error_last_terms  # noqa: E731
+    last = made_of("formula_error_last_terms")
     assert reaches(last, production["share_through"], [0.0005] * K, printed, 0.0005)
     assert last(0.7986, 0.6464, 0.5334) == pytest.approx(printed, abs=0.0006)
 

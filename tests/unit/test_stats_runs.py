@@ -13,8 +13,7 @@ def test_other_clients_by_run_and_pooled() -> None:
     assert found.by_run[3] == pytest.approx(-0.002)
     assert found.all_runs == pytest.approx(762 / 4000)
     assert found.kept == (True, False, False, True)
-    assert found.kept_runs == pytest.approx(2 / 2000)
-    assert other_clients([0], [0]).kept_runs is None
+    assert other_clients([0], [0]).all_runs is None
     with pytest.raises(CountsError, match="one count of both"):
         other_clients([1, 2], [1])
 

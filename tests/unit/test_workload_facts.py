@@ -11,9 +11,11 @@ from draftmeter.analyse.pair import pair_facts
 from draftmeter.analyse.runs import facts_of_runs
 from draftmeter.analyse.tables import Tables
 from draftmeter.facts import Fact
+from draftmeter.stats.clusters import clusters_of
 from draftmeter.stats.pooled import pooled_by_cluster
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
-from draftmeter.stats.steps import by_groups, weighted_means
+from draftmeter.stats.steps import by_groups, mean_of_requests
+from draftmeter.stats.uncertainty import ratio_of_sums
 
 ANALYSIS = config().analysis
 SHORT = replace(PUBLISHED_LIKE, decays=(Decay(0.6, 15.0),))
@@ -57,7 +59,7 @@ def test_groups_of_requests_and_their_weights(tables: Tables) -> None:
     facts = facts_of("pair-on", tables)
     requests = tables.requests[tables.requests["workload"] == "pair-on"]
     columns = [requests[name].to_numpy(dtype=float) for name in ("accepted_tokens", "draft_tokens")]
-    labels = requests["prompt_sha256"].to_numpy(dtype=str)
+    labels = clusters_of(requests["prompt_sha256"].to_numpy(dtype=str))
     groups = by_groups(*columns, labels, requests["prompt_tokens"].to_numpy(dtype=float), 0.95, groups=3)
     for number, group in enumerate(groups, start=1):
         one = facts[f"prompt_third_{number}"]
@@ -65,14 +67,14 @@ def test_groups_of_requests_and_their_weights(tables: Tables) -> None:
         assert one.definition.endswith(f"group {number} of 3 by tokens of the prompt: {group.lowest:.0f} to {group.highest:.0f}")
     # Half of the prompts share nothing and half of them fifty tokens, of ever longer prompts.
     assert facts["cached_third_1"].definition.endswith("0.0% to 0.0%") and facts["cached_third_1"].n == len(requests) / 2
-    assert facts["request_weighted_acceptance"].value == pytest.approx(weighted_means(*columns, labels, 0.95).by_request.value)
+    assert facts["request_weighted_acceptance"].value == pytest.approx(mean_of_requests(*columns, labels, 0.95).value)
 
 
 def test_equal_requests_make_fewer_groups(tables: Tables) -> None:
     same = Tables(tables.counters, tables.intervals, tables.requests.assign(prompt_tokens=100, cached_tokens=None), tables.checks)
     facts = facts_of("pair-on", same)
     assert facts["prompt_third_1"].n == 60
-    assert facts["prompt_third_2"].unknown == "requests differ by this in 1 groups alone; equal ones stay together"
+    assert facts["prompt_third_2"].unknown == "requests differ by this in 1 group alone; equal ones stay together"
     assert facts["cached_third_1"].unknown == "no request shows the part of the prompt found in the cache"
 
 
@@ -182,6 +184,98 @@ def test_shorter_drafts_are_said(tables: Tables) -> None:
     facts = facts_of("pair-on", Tables(counters, tables.intervals, tables.requests, tables.checks))
     held = (K * 200 * 60 - 100) / (200 * 60)
     assert f"drafts held {held:.4g} of 3 tokens on average" in facts["chance_3"].definition
+
+
+def with_steps(tables: Tables, cut: int) -> Tables:
+    """The pair with reasoning, whose requests say their steps; the last draft of each held one token if `cut` is 1."""
+    part = tables.of_workload("pair-on")
+    counters, requests = part.counters.copy(), part.requests.copy()
+    requests["draft_tokens"] -= (K - 1) * cut
+    counters["draft_tokens"] = requests["draft_tokens"].sum()
+    requests["eligible_1"] = requests["drafts"]
+    requests["eligible_2"] = requests["accepted_1"] - cut  # it was accepted, and there was no second one
+    requests["eligible_3"] = requests["accepted_2"]
+    return Tables(counters, part.intervals, requests, part.checks)
+
+
+def test_what_was_really_drafted_is_the_denominator_of_the_chance(tables: Tables) -> None:
+    short = with_steps(tables, cut=1)
+    facts = facts_of("pair-on", short)
+    first, second, third = (float(short.requests[name].sum()) for name in POSITIONS)
+    drafts = 60 * 200
+    chances = [facts[f"chance_{position}"].value for position in (1, 2, 3)]
+    assert chances == pytest.approx([first / drafts, second / (first - 60), third / second])
+    assert facts["share_through_2"].value == pytest.approx(second / drafts)
+    assert facts["rise_2"].value == pytest.approx(100 * (chances[1] - chances[0]))
+    checked = drafts + first - 60 + second
+    assert facts["accepted_over_checked"].value == pytest.approx((first + second + third) / checked)
+    one = facts["chance_2"]
+    text = "over those of drafts accepted through position 1 that hold a token there, by the steps of own requests"
+    assert one.definition.endswith(text) and "on average" not in one.definition
+    assert "what a short one lacks counts as not accepted" in facts["share_through_2"].definition
+    expected = ratio_of_sums(short.requests["accepted_2"], short.requests["eligible_2"], 0.95)
+    assert (one.low, one.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_full_drafts_have_one_chance(tables: Tables) -> None:
+    plain, full = facts_of("pair-on", tables), facts_of("pair-on", with_steps(tables, cut=0))
+    assert full == plain
+    assert full["chance_2"].definition == "drafts accepted through position 2, over drafts accepted through position 1"
+
+
+@pytest.mark.parametrize("reason", ["a request without steps", "other clients", "a request without counts"])
+def test_without_the_steps_of_every_draft_the_chance_takes_drafts_as_full(tables: Tables, reason: str) -> None:
+    short = with_steps(tables, cut=1)
+    first = short.requests.index[0]
+    if reason == "a request without steps":
+        short.requests.loc[first, "eligible_2"] = np.nan
+    elif reason == "other clients":
+        short.counters[["drafts", "draft_tokens"]] += [1, 3]
+    else:
+        nothing = {**short.requests.loc[first], **dict.fromkeys(("drafts", "draft_tokens", "accepted_tokens"), np.nan)}
+        short = replace(short, requests=pd.concat([short.requests, pd.DataFrame([nothing])]))
+    one = facts_of("pair-on", short)["chance_2"]
+    assert one.value == pytest.approx(short.counters["accepted_2"].sum() / short.counters["accepted_1"].sum())
+    assert "over drafts accepted through position 1; drafts held " in one.definition
+    assert one.definition.endswith("of 3 tokens on average, and what a short one lacks counts as not accepted")
+
+
+def over_boots(boots: int, seed: int = 3) -> Tables:
+    """The workload of random words, measured in several boots that send the same prompts."""
+    parts = [tables_of(Planted(SHORT, slots=100, synthetic=RUNGS), seed + boot).of_workload("synthetic") for boot in range(boots)]
+    named = [[table.assign(boot=f"boot-{boot}") for table in part.all()] for boot, part in enumerate(parts, start=1)]
+    return Tables(*(pd.concat(tables) for tables in zip(*named, strict=True)))
+
+
+def test_boots_stand_above_the_prompts_that_each_of_them_sends() -> None:
+    tables = over_boots(5)
+    facts = facts_of("synthetic", tables)
+    one = facts["accepted_over_drafted"]
+    requests = tables.requests
+    counts = [requests[name].to_numpy(dtype=float) for name in ("accepted_tokens", "draft_tokens")]
+    clusters = clusters_of(requests["prompt_sha256"].to_numpy(dtype=str), requests["boot"].to_numpy(dtype=str))
+    expected = ratio_of_sums(*counts, 0.95, clusters)
+    assert (one.value, one.low, one.high) == pytest.approx((expected.value, expected.low, expected.high))
+    assert (one.n, one.n_unit) == (60, "prompts")
+    words = "own requests in clusters by prompt, crossed with 5 boots, with Satterthwaite's degrees of freedom"
+    assert one.method.endswith(words) and facts["equal_chances_p"].method.endswith(words)
+    for name in ("request_weighted_acceptance", "prompt_third_1", "emitted_tokens_per_step", "streams_8.chance_2"):
+        assert facts[name].low is not None and "crossed with 5 boots" in facts[name].method
+
+
+def test_a_few_boots_that_send_the_same_prompts_say_too_little_of_boots() -> None:
+    facts = facts_of("synthetic", over_boots(3))
+    reason = "no interval: 3 boots sent the same prompts, and at least 4 are needed to know how much boots differ"
+    for name in ("accepted_over_drafted", "request_weighted_acceptance", "mean_reply_tokens", "tokens_per_step_at_1"):
+        assert facts[name].value is not None and facts[name].low is None and facts[name].unknown == reason
+    assert facts["equal_chances_p"].value is None and facts["equal_chances_p"].unknown == reason
+
+
+def test_sessions_lie_within_boots() -> None:
+    facts = facts_of("synthetic", over_boots(2), "sessions")
+    one = facts["chance_1"]
+    assert one.low is not None and one.n_unit == "sessions"
+    assert one.method.endswith("own requests in 2 clusters by boot, its sessions within")
 
 
 def test_drafts_of_one_token_have_no_change_along_them(tables: Tables) -> None:

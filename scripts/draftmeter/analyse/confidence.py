@@ -69,33 +69,39 @@ def _none(n: int, unit: str, reason: str) -> Confidence:
 
 
 def _by_cluster(totals: Totals, requests: Requests, k: int, confidence: float) -> Confidence:
-    n, unit = requests.clusters, requests.unit
-    columns = {name: requests.summed(column) for name, column in requests.columns.items()}
-    at = np.column_stack([requests.summed(column) for column in requests.accepted_at.T]) if k else np.empty((n, 0))
+    n, unit, columns = requests.clusters.number, requests.unit, requests.columns
     cover = float(columns["drafts"].sum()) / totals.drafts if totals.drafts else 0.0
     if abs(cover - 1) > 1 - LEAST_COVER:
         return _none(n, unit, f"no interval: own requests with acceptance hold {cover:.1%} of the server's drafts")
     if k == 0:
         return _none(n, unit, "no interval: how many tokens a draft holds is not known")
     try:
-        pooled = pooled_by_cluster(columns["drafts"], columns["draft_tokens"], at, confidence)
+        pooled = pooled_by_cluster(
+            columns["drafts"],
+            columns["draft_tokens"],
+            requests.accepted_at,
+            confidence,
+            requests.clusters,
+            None if totals.eligible_at is None else requests.eligible_at,
+        )
     except CountsError as error:
         return _none(n, unit, f"no interval: own requests contradict themselves: {error}")
     return Confidence(
         n=n,
         n_unit=unit,
-        estimates=pooled.estimates | _more(requests, columns, at, confidence),
+        estimates=pooled.estimates | _more(requests, confidence),
         equality=pooled.equality,
         unknown=None,
-        words=_words(f"own requests in clusters by {unit.removesuffix('s')}", cover),
+        words=_words(f"own requests {requests.words}", cover),
         form=f"{confidence:.0%} t interval, linearised",
         lacking="no interval: own requests do not show it",
     )
 
 
-def _more(requests: Requests, columns: Mapping[str, FloatArray], at: FloatArray, confidence: float) -> dict[str, Estimate]:
+def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
     """Figures that are no rates of drafts alone."""
-    drafts, replies = columns["drafts"], requests.summed(np.ones(len(requests.cluster)))
+    columns, at = requests.columns, requests.accepted_at
+    drafts, replies = columns["drafts"], np.ones(len(requests.clusters))
     emitted, verified = columns["reply_tokens"] - replies, drafts + columns["accepted_tokens"]
     ratios = {
         "emitted_tokens_per_step": (emitted, drafts, "a request does not say its reply tokens"),
@@ -108,9 +114,9 @@ def _more(requests: Requests, columns: Mapping[str, FloatArray], at: FloatArray,
     found = {}
     for name, (y, x, lacking) in ratios.items():
         if np.isnan(y).any():
-            found[name] = Estimate(None, None, None, None, len(x), f"no interval: {lacking}")
+            found[name] = Estimate(None, None, None, None, requests.clusters.number, f"no interval: {lacking}")
         else:
-            found[name] = ratio_of_sums(y, x, confidence)
+            found[name] = ratio_of_sums(y, x, confidence, requests.clusters)
     return found
 
 

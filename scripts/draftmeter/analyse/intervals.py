@@ -5,7 +5,7 @@ import numpy as np
 from draftmeter.analyse.dispersion import dispersion_facts
 from draftmeter.analyse.facts import PERCENT, POINTS, count_fact, fact
 from draftmeter.analyse.fifths import Fifth
-from draftmeter.analyse.lines import NO_LINE, LogLines
+from draftmeter.analyse.lines import NO_LINE, LogLines, piece_s
 from draftmeter.analyse.load import load_facts
 from draftmeter.analyse.memory import memory_facts
 from draftmeter.analyse.surveyed import NO_RUNNING, UNKNOWN_INTERVAL, Surveyed, rule
@@ -82,6 +82,10 @@ def _counts(log: LogLines, tables: Tables | None) -> dict[str, Fact]:
     }
     if tables is None:
         return facts
+    length = piece_s(log)
+    if length is not None:
+        definition = "length of the pieces of time that stand for so many intervals in a picture of acceptance over time"
+        facts["piece_s"] = _described(length, log, "s", definition, None)
     return facts | {"hours_of_counters": _hours_of_counters(tables), "lines_vs_counters_gap": _gap(log, tables)}
 
 
@@ -91,7 +95,7 @@ def _hours_of_counters(tables: Tables) -> Fact:
     if tables.counted_by == "lines":
         unknown = NO_COUNTERS
     elif np.isnan(seconds).any():
-        unknown = f"{int(np.isnan(seconds).sum())} of {len(seconds)} records do not say how long their counters were watched"
+        unknown = f"how long the counters were watched is unknown in {int(np.isnan(seconds).sum())} of {len(seconds)} records"
     return fact(
         None if unknown else float(seconds.sum()) / 3600,
         unit="h",

@@ -18,7 +18,12 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 INTERVAL_COLUMNS = ["server", "boot", "attempt", "run", "offset", "start", "drafts", "acceptance"]
-TIME_COLUMNS = ["hours", "acceptance", "drafts", "running", "series", "boot", "qualifies"]
+TIME_COLUMNS = ["hours", "acceptance", "low", "high", "intervals", "drafts", "running", "series", "boot", "qualifies"]
+# More intervals than this would be a grey smear in a picture: so many pieces of time at most are shown in their place, or
+# more where a study is longer than so many weeks.
+MOST_SINGLE = 1500
+MOST_PIECES = 400
+PIECES_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 NO_POSITION = "a line gives no acceptance by position"
 NO_LINE = "the log has no line with drafts"
 # A reader that knows only rounded numbers may get counts that contradict each other.
@@ -171,25 +176,73 @@ def interval_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
         yield {**dict(zip(names, values, strict=True)), "drafts": int(drafts), "acceptance": rounded(float(accepted))}
 
 
-def time_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
-    """One row for each interval whose time is known, for Figure 2, with the columns of TIME_COLUMNS.
+def piece_s(log: LogLines) -> float | None:
+    """Seconds of the pieces of time that Figure 2 shows; None where it shows every interval whose time is known."""
+    if log.lines is None or int(log.timed.sum()) <= MOST_SINGLE:
+        return None
+    span = float(log.lines.end[log.timed].max()) - _first_start(log)
+    return float(next((length for length in PIECES_S if length * MOST_PIECES >= span), PIECES_S[-1]))
 
-    `hours` since the start of the first interval, to the interval's end; `running` is empty where unknown; `series` and `boot`
-    are numbers from 0; `qualifies` is 1 for an interval with at least `min_drafts` drafts.
+
+def time_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
+    """One row for each interval whose time is known, or for each piece of time, for Figure 2, with the columns of TIME_COLUMNS.
+
+    `hours` since the start of the first interval, to the interval's end or to the middle of the piece; `running` is empty where
+    unknown; `series` and `boot` are numbers from 0; `qualifies` is 1 for an interval with at least `min_drafts` drafts.
+    In a piece `acceptance` is the unweighted mean over its `intervals` that qualify (over all where none does, and `qualifies`
+    is 0), `low` and `high` their percentiles 10 and 90, `drafts` the sum and `running` the largest of all its intervals.
     """
-    if log.lines is None or not log.timed.any():
-        return
-    found, timed = log.lines, log.timed
-    window = np.where(np.isfinite(found.window_s), found.window_s, 0.0)
-    first = float((found.end - window)[timed].min())
-    for index in np.flatnonzero(timed):
+    length = piece_s(log)
+    if log.lines is not None and log.timed.any():
+        yield from (
+            _intervals_in_time(log, log.lines, min_drafts) if length is None else _pieces(log, log.lines, min_drafts, length)
+        )
+
+
+def _first_start(log: LogLines) -> float:
+    assert log.lines is not None
+    window = np.where(np.isfinite(log.lines.window_s), log.lines.window_s, 0.0)
+    return float((log.lines.end - window)[log.timed].min())
+
+
+def _intervals_in_time(log: LogLines, found: Lines, min_drafts: int) -> Iterator[dict[str, Any]]:
+    first = _first_start(log)
+    for index in np.flatnonzero(log.timed):
         drafts, running = found.drafts[index], found.running[index]
         yield {
             "hours": rounded(float(found.end[index] - first) / 3600),
             "acceptance": rounded(float(found.acceptance[index])),
+            "low": None,
+            "high": None,
+            "intervals": 1,
             "drafts": int(drafts) if np.isfinite(drafts) else None,
             "running": int(running) if np.isfinite(running) else None,
             "series": int(found.series[index]),
             "boot": int(found.boot[index]),
             "qualifies": int(drafts >= min_drafts),
+        }
+
+
+def _pieces(log: LogLines, found: Lines, min_drafts: int, length: float) -> Iterator[dict[str, Any]]:
+    timed = np.flatnonzero(log.timed)
+    # An interval belongs to the piece that it ends in, the end included.
+    piece = np.maximum(np.ceil((found.end[timed] - _first_start(log)) / length) - 1, 0.0)
+    key = np.column_stack([found.series[timed], piece])
+    for members in np.split(timed, np.flatnonzero(np.any(np.diff(key, axis=0) != 0, axis=1)) + 1):
+        qualifying = members[found.drafts[members] >= min_drafts]
+        shown = found.acceptance[qualifying if len(qualifying) else members]
+        low, high = np.percentile(shown, [10, 90])
+        drafts, running = float(found.drafts[members].sum()), found.running[members]
+        known = running[np.isfinite(running)]
+        yield {
+            "hours": rounded(float(piece[np.searchsorted(timed, members[0])] + 0.5) * length / 3600),
+            "acceptance": rounded(float(shown.mean())),
+            "low": rounded(float(low)),
+            "high": rounded(float(high)),
+            "intervals": len(shown),
+            "drafts": int(drafts) if np.isfinite(drafts) else None,
+            "running": int(known.max()) if len(known) else None,
+            "series": int(found.series[members[0]]),
+            "boot": int(found.boot[members[0]]),
+            "qualifies": int(len(qualifying) > 0),
         }

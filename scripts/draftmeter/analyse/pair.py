@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import PERCENT, POINTS, fact
 from draftmeter.analyse.tables import Tables, numbers
 from draftmeter.facts import Fact
@@ -58,8 +59,9 @@ def _sides(controlled: list[str], tables: Tables, reasoning: str) -> list[_Side]
 
 
 def _difference(on: _Side, off: _Side, confidence: float) -> Fact:
-    both = sorted(on.prompts & off.prompts)
-    counts = np.column_stack([*_by_prompt(on, both), *_by_prompt(off, both)])
+    both = np.intersect1d(cells_of(on.requests), cells_of(off.requests))
+    clusters = clusters_of_cells(both)
+    counts = np.column_stack([*_by_cell(on, both), *_by_cell(off, both)])
 
     def difference(means: FloatArray) -> float:
         return float(means[0] / means[1] - means[2] / means[3])
@@ -70,11 +72,16 @@ def _difference(on: _Side, off: _Side, confidence: float) -> Fact:
     value = low = high = None
     unknown: str | None = "no draft was made with one of the two"
     if np.all(counts.sum(axis=0)[[1, 3]] > 0):
-        found = smooth_function_of_ratios(counts, np.ones(len(both)), difference, gradient, confidence)
+        found = smooth_function_of_ratios(counts, np.ones(len(both)), difference, gradient, confidence, clusters)
         ends = (found.value, found.low, found.high)
         value, low, high = (None if end is None else PERCENT * end for end in ends)
         unknown = found.unknown
-    interval = "" if low is None else f"; {confidence:.0%} t interval, linearised, in clusters by prompt"
+    interval = (
+        ""
+        if low is None
+        else f"; {confidence:.0%} t interval, linearised, in clusters by prompt"
+        + (f", crossed with {clusters.boots} boots" if clusters.boots > 1 else "")
+    )
     return fact(
         value,
         low=low,
@@ -84,14 +91,15 @@ def _difference(on: _Side, off: _Side, confidence: float) -> Fact:
             f"accepted over drafted with reasoning ({on.workload}) less without ({off.workload}), over the prompts sent with both"
         ),
         method=f"own requests{interval}",
-        n=len(both),
+        n=clusters.number,
         n_unit="prompts",
         unknown=unknown,
     )
 
 
-def _by_prompt(side: _Side, prompts: list[str]) -> list[FloatArray]:
-    """Accepted and draft tokens of each prompt, in the order of the sorted `prompts`; two of shape (n,)."""
-    chosen = side.requests[side.requests["prompt_sha256"].isin(prompts)]
-    columns = (numbers(chosen, "accepted_tokens"), numbers(chosen, "draft_tokens"))
-    return [np.asarray(column) for column in summed_by(chosen["prompt_sha256"].to_numpy(dtype=str), *columns)]
+def _by_cell(side: _Side, both: NDArray[np.str_]) -> list[FloatArray]:
+    """Accepted and draft tokens of each prompt in each boot, in the order of the sorted `both`; two of shape (n,)."""
+    cells = cells_of(side.requests)
+    chosen = np.isin(cells, both)
+    columns = (numbers(side.requests, name)[chosen] for name in ("accepted_tokens", "draft_tokens"))
+    return [np.asarray(column) for column in summed_by(cells[chosen], *columns)]

@@ -10,7 +10,7 @@ from draftmeter.analyse.facts import fact
 from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import Fact
 from draftmeter.stats.runs import other_clients
-from draftmeter.stats.steps import by_groups, weighted_means
+from draftmeter.stats.steps import by_groups, mean_of_requests
 
 FloatArray = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def request_facts(requests: Requests, tables: Tables, confidence: float) -> dict
 
 
 def _method(requests: Requests, confidence: float) -> str:
-    return f"{OWN}; {confidence:.0%} t interval, linearised, in clusters by {requests.unit.removesuffix('s')}"
+    return f"{OWN}; {confidence:.0%} t interval, linearised, {requests.words}"
 
 
 def _request_weighted(requests: Requests, confidence: float) -> Fact:
@@ -69,7 +69,7 @@ def _request_weighted(requests: Requests, confidence: float) -> Fact:
     unknown: str | None = NO_REQUESTS if requests.rows == 0 else "no own request made a draft of known acceptance"
     if not (drafted > 0).any():
         return fact(None, unit="fraction", definition=definition, method=OWN, n=0, n_unit="requests", unknown=unknown)
-    found = weighted_means(requests.columns["accepted_tokens"], drafted, requests.cluster, confidence).by_request
+    found = mean_of_requests(requests.columns["accepted_tokens"], drafted, requests.clusters, confidence)
     return fact(
         found.value,
         low=found.low,
@@ -111,7 +111,7 @@ def _others(tables: Tables) -> Fact:
 def _thirds(name: str, by: str, property_: FloatArray, requests: Requests, confidence: float, form: str) -> dict[str, Fact]:
     """Acceptance in three groups of about equally many requests; equal values stay together, so that there may be fewer."""
     accepted, drafted = requests.columns["accepted_tokens"], requests.columns["draft_tokens"]
-    groups = by_groups(accepted, drafted, requests.cluster, property_, confidence, groups=THIRDS)
+    groups = by_groups(accepted, drafted, requests.clusters, property_, confidence, groups=THIRDS)
     facts = {}
     for number, group in enumerate(groups, start=1):
         found = group.acceptance
@@ -128,7 +128,9 @@ def _thirds(name: str, by: str, property_: FloatArray, requests: Requests, confi
             unknown=found.unknown,
         )
     reason = (
-        f"requests differ by this in {len(groups)} groups alone; equal ones stay together" if groups else f"no request shows {by}"
+        f"requests differ by this in {'1 group' if len(groups) == 1 else f'{len(groups)} groups'} alone; equal ones stay together"
+        if groups
+        else f"no request shows {by}"
     )
     for number in range(len(groups) + 1, THIRDS + 1):
         definition = f"accepted over drafted of own requests, group {number} of {THIRDS} by {by}"

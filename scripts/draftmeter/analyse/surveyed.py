@@ -10,6 +10,7 @@ from draftmeter.analyse.facts import block_fact, fact
 from draftmeter.analyse.lines import NO_POSITION, LogLines
 from draftmeter.facts import Fact
 from draftmeter.stats.blocks import FEWEST_BLOCKS
+from draftmeter.stats.resample import lines_in_words
 from draftmeter.stats.survey import Settings, Survey, survey
 from draftmeter.study import Analysis
 
@@ -63,7 +64,7 @@ class Surveyed:
         blocks = qualifying / self.survey.memory
         if blocks >= FEWEST_BLOCKS:
             return None
-        return f"too short: {blocks:.1f} effective blocks ({qualifying} lines), at least {FEWEST_BLOCKS} are needed"
+        return f"too short: {blocks:.1f} effective blocks ({lines_in_words(qualifying)}), at least {FEWEST_BLOCKS} are needed"
 
     def estimate(
         self, name: str, unit: str, definition: str, *, factor: float = 1.0, less: float = 0.0, unknown: str | None = None

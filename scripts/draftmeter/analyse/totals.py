@@ -1,11 +1,12 @@
 """What a workload adds up to: its counts over all records, from counters or else from log lines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from draftmeter.analyse.clusters import Requests
 from draftmeter.analyse.lines import recovered
 from draftmeter.analyse.tables import Tables, by_position, numbers, position_columns, run_labels
 from draftmeter.stats.acceptance import CountsError
@@ -36,6 +37,8 @@ class Totals:
     generation_tokens: float | None
     prompt_tokens: float | None
     requests_finished: float | None
+    eligible_at: FloatArray | None = None
+    """Drafts that hold a token at 1..K with all tokens before it accepted, where some draft is short and requests say it."""
 
     @classmethod
     def none(cls, records: int, k: int) -> "Totals":
@@ -74,6 +77,17 @@ def totals_of(tables: Tables, k: int) -> Totals:
     )
 
 
+def with_short_drafts(totals: Totals, requests: Requests) -> Totals:
+    """The totals with what was really drafted, by the steps of own requests where these hold every draft that was counted."""
+    if requests.eligible_at is None or totals.accepted_at is None or totals.drafts is None:
+        return totals
+    counted = [totals.drafts, totals.draft_tokens, *totals.accepted_at]
+    own = [requests.columns["drafts"].sum(), requests.columns["draft_tokens"].sum(), *requests.accepted_at.sum(axis=0)]
+    eligible = requests.eligible_at.sum(axis=0)
+    full = np.array_equal(eligible, [totals.drafts, *totals.accepted_at[:-1]])
+    return totals if counted != own or full else replace(totals, eligible_at=eligible)
+
+
 def telling(lines: pd.DataFrame, k: int) -> BoolArray:
     """Rows of the table intervals that figures by draft are made of: those that show drafts and positions, or else drafts.
 
@@ -92,7 +106,7 @@ def _totals_of_lines(tables: Tables, k: int) -> Totals:
     placed = bool(k and used.any() and np.isfinite(at[used]).all())
     exact = (numbers(lines, "drafts_exact") == 1) & (numbers(lines, "accepted_k_exact") == 1)
     hidden = int((~used).sum())
-    left_out = f" ({hidden} of {len(lines)} left out of all that is by draft, for they do not show it)" if hidden else ""
+    left_out = f" ({hidden} of {len(lines)}, not showing it, left out of all that is by draft)" if hidden else ""
     return Totals(
         records=len(tables.totals),
         source="sums of log lines" + (left_out if used.any() else "") + recovered(int((used & ~exact).sum())),

@@ -19,7 +19,7 @@ from draftmeter.analyse.confidence import Confidence, confidence_in
 from draftmeter.analyse.facts import PERCENT, POINTS, count_fact, fact
 from draftmeter.analyse.requests import request_facts
 from draftmeter.analyse.tables import Tables
-from draftmeter.analyse.totals import Totals, totals_of
+from draftmeter.analyse.totals import Totals, totals_of, with_short_drafts
 from draftmeter.facts import Fact
 from draftmeter.plan import derive_seed
 from draftmeter.stats.acceptance import (
@@ -75,7 +75,7 @@ def workload_facts(subject: str, tables: Tables, cluster: str, analysis: Analysi
         )
 
     try:
-        facts = facts_from(_consistent(totals_of(tables, k)))
+        facts = facts_from(with_short_drafts(_consistent(totals_of(tables, k)), requests))
     except CountsError as error:
         unknown = {"value": None, "low": None, "high": None, "unknown": f"{error}; see the failed cross-checks"}
         nothing = facts_from(Totals.none(len(tables.totals), k))
@@ -107,10 +107,17 @@ def _counts(totals: Totals) -> dict[str, Fact]:
     }
 
 
-def _figures(k: int, note: str) -> list[_Figure]:
-    """In the order of the facts. Without positions (k = 0) those of them that need none are there, for their reason."""
+def _figures(k: int, note: str, by_steps: bool) -> list[_Figure]:
+    """In the order of the facts. Without positions (k = 0) those of them that need none are there, for their reason.
+
+    `note` tells of short drafts; `by_steps`: whether requests say what was really drafted, so that chances need no note.
+    """
     positions = range(1, k + 1)
     before = ["all drafts", *(f"drafts accepted through position {position}" for position in positions)]
+    checked = note
+    if by_steps:
+        before = [f"those of {drafts} that hold a token there, by the steps of own requests" for drafts in before]
+        checked = ""
     terms = " + ".join(["1", "a", *(f"a^{power}" for power in positions[1:])]) if k else "1 + a + ... + a^K"
     figures = [
         _Figure("accepted_over_drafted", "accepted_over_drafted", "fraction", "accepted draft tokens over all draft tokens"),
@@ -118,14 +125,15 @@ def _figures(k: int, note: str) -> list[_Figure]:
             "accepted_over_checked",
             "accepted_over_checked",
             "fraction",
-            "accepted draft tokens over accepted and rejected ones; a draft not accepted to its end holds one rejection",
+            "accepted draft tokens over accepted and rejected ones; a draft not accepted to its end holds one rejection"
+            + checked,
         ),
     ]
     for position in positions:
         definition = f"drafts accepted through position {position}, over all drafts{note}"
         figures.append(_Figure(f"share_through_{position}", f"share_{position}", "fraction", definition))
     for position in positions:
-        definition = f"drafts accepted through position {position}, over {before[position - 1]}{note}"
+        definition = f"drafts accepted through position {position}, over {before[position - 1]}{checked}"
         figures.append(_Figure(f"chance_{position}", f"chance_{position}", "fraction", definition))
     for position in positions[1:]:
         definition = f"chance at position {position} less that at {position - 1}"
@@ -156,16 +164,17 @@ def _of_drafts(totals: Totals, known: Confidence, k: int) -> dict[str, Fact]:
     drafts, drafted, at = totals.drafts, totals.drafted_of_drafts, totals.accepted_at
     note = ""
     if drafts and drafted is not None and drafted < k * drafts:
-        note = f"; drafts held {drafted / drafts:.4g} of {k} tokens on average, and a shorter one counts as not accepted there"
+        note = f"; drafts held {drafted / drafts:.4g} of {k} tokens on average, and what a short one lacks counts as not accepted"
     counts = [totals.draft_tokens, totals.accepted, totals.accepted_of_drafts, drafts, *([None] * k if at is None else at)]
     sums = np.array([math.nan if count is None else count for count in counts], dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = dict(zip(pooled_names(k), pooled_values(sums[None])[0].tolist(), strict=True))
+        pooled = pooled_values(sums[None], None if totals.eligible_at is None else totals.eligible_at[None])
+    values = dict(zip(pooled_names(k), pooled[0].tolist(), strict=True))
     if k and at is not None and drafts:
         steps = shorter_drafts(at / drafts)
         values |= {f"tokens_per_step_at_{shorter}": steps[shorter - 1] for shorter in range(1, k)}
     facts = {}
-    for figure in _figures(k, note):
+    for figure in _figures(k, note, by_steps=totals.eligible_at is not None):
         value = values.get(figure.name, math.nan)
         if math.isfinite(value):
             facts[figure.quantity] = _known(figure, value, totals.source, known)

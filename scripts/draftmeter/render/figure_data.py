@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,15 +23,19 @@ class Chance:
 
 @dataclass(frozen=True)
 class Moment:
-    """One interval in time: hours since the first began, and the number of the continuous series that it belongs to."""
+    """One interval in time, or a piece of time: hours since the first began, and the number of its continuous series."""
 
     hours: float
     acceptance: float
+    """In a piece the mean over its intervals."""
     running: float | None
-    """Requests at its end."""
+    """Requests at its end; in a piece the most."""
     series: str
     qualifies: bool
-    """Whether it has enough drafts to be looked at by itself."""
+    """Whether it has enough drafts to be looked at by itself; a piece holds such intervals alone, or none."""
+    intervals: int = 1
+    between: tuple[float, float] | None = None
+    """Percentiles 10 and 90 of the intervals of a piece; None for an interval by itself."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +70,23 @@ def read_fifths(path: Path) -> list[Chance]:
 
 
 def read_times(path: Path) -> list[Moment]:
-    """The intervals of Figure 2 in the order of the file; an interval whose time is unknown has no row in it."""
+    """The intervals of Figure 2, or its pieces of time, in the order of the file; what has no known time has no row in it."""
     moments = []
-    for line, row in _read_rows(path, ["hours", "acceptance", "running", "series", "qualifies"]):
+    for line, row in _read_rows(path, ["hours", "acceptance", "low", "high", "intervals", "running", "series", "qualifies"]):
         hours = _number(path, line, "hours", row["hours"])
         if hours is None:
             raise RenderError(f"{path}, line {line}: an interval without a time; it has no place in Figure 2")
         acceptance, running = _acceptance(path, line, row), _number(path, line, "running", row["running"])
         if row["qualifies"] not in ("0", "1"):
             raise RenderError(f"{path}, line {line}, qualifies: found {row['qualifies']!r}; needs 0 or 1")
-        moments.append(Moment(hours, acceptance, running, row["series"], row["qualifies"] == "1"))
+        low, high = (_number(path, line, name, row[name]) for name in ("low", "high"))
+        if not row["intervals"].isdecimal() or int(row["intervals"]) < 1 or (low is None) != (high is None):
+            raise RenderError(
+                f"{path}, line {line}: needs one interval or more, and both of low and high or neither; found {row}"
+            )
+        between = None if low is None or high is None else (low, high)
+        qualifies, intervals = row["qualifies"] == "1", int(row["intervals"])
+        moments.append(Moment(hours, acceptance, running, row["series"], qualifies, intervals, between))
     return moments
 
 
@@ -92,14 +104,14 @@ def read_lags(path: Path) -> list[Lag]:
     return lags
 
 
-def _read_rows(path: Path, columns: list[str]) -> list[tuple[int, dict[str, str]]]:
+def _read_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         with path.open(newline="") as file:
             reader = csv.DictReader(file)
             missing = [name for name in columns if name not in (reader.fieldnames or [])]
             if missing:
                 raise RenderError(f"{path}: no column {missing}; found {reader.fieldnames}; it is made by `analyse`")
-            return list(enumerate(reader, start=2))
+            yield from enumerate(reader, start=2)
     except OSError as error:
         raise RenderError(f"{path}: cannot be read: {error.strerror}; it is made by the rule `analyse`") from error
 

@@ -11,8 +11,6 @@ from draftmeter.render.numbers import duration
 FORMULA_MARGIN = 0.02
 # A correlation below it counts as gone.
 MEMORY_MARGIN = 0.1
-# Below it a test speaks against equal chances.
-P_LIMIT = 0.05
 
 Side = Literal["above", "below", "cannot tell", "unknown"]
 Closeness = Literal["close", "off", "cannot tell", "unknown"]
@@ -61,6 +59,11 @@ def find(facts: Facts) -> Findings:
         formula_checked=of_formula("checked"),
         formula_accepted_over_drafted=of_formula("accepted_over_drafted"),
     )
+
+
+def p_limit(facts: Facts) -> float:
+    """A p value below it speaks against equal chances: what the level of the study's intervals leaves to chance."""
+    return round(1 - facts.study.confidence, 12)
 
 
 def side(fact: Fact, limit: float) -> Side:

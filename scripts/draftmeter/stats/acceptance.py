@@ -26,18 +26,6 @@ class Ratio:
     denominator: float
 
 
-@dataclass(frozen=True)
-class FormulaError:
-    """A geometric formula beside what was measured. Errors are relative to the measured tokens per step."""
-
-    rate: float
-    formula: float
-    measured: float
-    error: float
-    error_last_terms: float | None
-    """Of the terms a^2 + ... + a^K alone, relative to the measured shares through 2..K; None where these sum to 0."""
-
-
 def share_through(drafts: float, accepted_at: ArrayLike) -> tuple[Ratio, ...]:
     """Share of drafts accepted through position k, accepted_k / D, for k = 1..K.
 
@@ -64,17 +52,6 @@ def accepted_over_drafted(accepted: float, drafted: float) -> Ratio:
     return _ratio(accepted, drafted)
 
 
-def accepted_over_checked(drafts: float, accepted_at: ArrayLike) -> Ratio:
-    """Accepted over checked tokens, where each draft not accepted to its end holds one rejection.
-
-    accepted / (accepted + D - accepted_K); tokens after a rejection were never checked. `accepted_at` has shape (K,);
-    full drafts are assumed.
-    """
-    accepted = _checked(drafts, accepted_at)
-    total = float(accepted.sum())
-    return _ratio(total, total + drafts - float(accepted[-1]))
-
-
 def tokens_per_step(drafts: float, accepted: float) -> Ratio:
     """The verifier's tokens per step, 1 + accepted / D: a step adds one token of the main model to those accepted."""
     if drafts < 0 or accepted < 0:
@@ -91,23 +68,6 @@ def emitted_tokens_per_step(drafts: float, reply_tokens: float, replies: float) 
     if not 0 <= replies <= reply_tokens:
         raise CountsError(f"found {reply_tokens:g} reply tokens in {replies:g} replies; a reply has at least one token")
     return _ratio(reply_tokens - replies, drafts)
-
-
-def geometric_formula(a: float, k: int) -> float:
-    """1 + a + a^2 + ... + a^K: tokens per step if every position had the chance `a` (Leviathan et al. 2023, eq. 1)."""
-    if k < 1:
-        raise CountsError(f"draft tokens per step: found {k}; needs at least 1")
-    return float(sum(a**power for power in range(k + 1)))
-
-
-def formula_error(a: float, shares: ArrayLike) -> FormulaError:
-    """The geometric formula of rate `a` against tokens per step of the measured `shares` through 1..K (shape (K,))."""
-    through = np.asarray(shares, dtype=np.float64)
-    formula = geometric_formula(a, len(through))
-    measured = 1 + float(through.sum())
-    last = float(through[1:].sum())
-    error_last = (formula - 1 - a) / last - 1 if last > 0 else None
-    return FormulaError(rate=a, formula=formula, measured=measured, error=formula / measured - 1, error_last_terms=error_last)
 
 
 def shorter_drafts(shares: ArrayLike) -> tuple[float, ...]:

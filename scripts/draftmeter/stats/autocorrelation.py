@@ -60,8 +60,6 @@ class DecayChoice:
     two: DecayFit | None
     chosen: int | None
     """Number of times; None where no fit could be made."""
-    effective_n: float | None
-    """Intervals that would say as much about the mean if each were independent: n / (1 + 2 sum of autocorrelations)."""
     unknown: str | None
 
 
@@ -130,9 +128,9 @@ def fit_decay(
     r = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     known = np.isfinite(r) & (weight >= FEWEST_PAIRS)
     if known.sum() < FEWEST_LAGS:
-        return DecayChoice(
-            None, None, None, None, f"too short: {int(known.sum())} lags with an autocorrelation, {FEWEST_LAGS} are needed"
-        )
+        found = int(known.sum())
+        reason = f"too short: {found} lag{'' if found == 1 else 's'} with an autocorrelation, {FEWEST_LAGS} are needed"
+        return DecayChoice(None, None, None, reason)
     lag, r, weight = lag[known] / interval_s, r[known], weight[known]
     covariance = np.diag(1 / weight)
     two = _Fitted(np.empty(0), np.inf)
@@ -142,8 +140,7 @@ def fit_decay(
     two, one = _fit(lag, r, covariance, 2, n), _fit(lag, r, covariance, 1, n)
     fits = [_described(fitted, lag, covariance, interval_s, n, confidence) for fitted in (one, two)]
     chosen = 1 if fits[0].aic <= fits[1].aic else 2
-    best = (one, two)[chosen - 1].parameters
-    return DecayChoice(fits[0], fits[1], chosen, n / _inflation(best), None)
+    return DecayChoice(fits[0], fits[1], chosen, None)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from draftmeter.stats.lines import Lines
 from draftmeter.stats.load import RUNNING_NAMES, running_group
 from draftmeter.stats.parts import chance_variance_part, correlation_part, difference_names, means_part, pooled_part, spread_part
 from draftmeter.stats.positions import names_along_the_draft
-from draftmeter.stats.resample import Scale
+from draftmeter.stats.resample import Scale, lines_in_words
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -109,7 +109,9 @@ def add_positions(together: Collection, lines: Lines, taking_part: BoolArray) ->
         prefix="fifth_",
         groups=FIFTHS,
     )
-    together.add(fifths, make, None if count >= FIFTHS else f"{count} lines qualify; five groups need at least five")
+    together.add(
+        fifths, make, None if count >= FIFTHS else f"{lines_in_words(count)} with enough drafts; five groups need at least five"
+    )
     positions = range(1, lines.k + 1)
     names = [f"dispersion.{kind}_{position}" for position in positions for kind in ("variance", "binomial")]
     variances = partial(

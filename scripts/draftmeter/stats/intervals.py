@@ -37,35 +37,12 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Autocorrelation:
-    """Pearson correlation of acceptance with itself `lag_s` seconds later, or None and why."""
-
-    lag_s: float
-    value: float | None
-    pairs: int
-    unknown: str | None
-
-
-@dataclass(frozen=True)
 class Group:
     """Intervals taken together: their number, their drafts, and the pooled chance at each position."""
 
     intervals: int
     drafts: float
     chances: tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
-class EqualChances:
-    """Chances by group and position if every draft had the pooled chances, after the same selection by acceptance.
-
-    `chances` and `monte_carlo_error` have shape (groups, K) as nested tuples: the mean over the replications and the
-    standard error of that mean; None where a replication has no draft accepted before the position.
-    """
-
-    chances: tuple[tuple[float | None, ...], ...]
-    monte_carlo_error: tuple[tuple[float | None, ...], ...]
-    replications: int
 
 
 def qualifying(drafts: ArrayLike, min_drafts: int) -> BoolArray:
@@ -114,26 +91,12 @@ def variance_ratio(sd: float, sampling: float) -> float | None:
     return None if sampling == 0 else (sd / sampling) ** 2
 
 
-def lagged_pairs(times: ArrayLike, series: ArrayLike, lag_s: float, interval_s: float) -> tuple[IntArray, IntArray]:
-    """Positions (earlier, later) of the intervals of one series that lie `lag_s` apart within half an interval.
-
-    `times` (seconds) and `series` (a label of the continuous series) have shape (n,). Each interval is paired with the
-    nearest one to its time plus the lag; where the log has a gap there is no pair.
-    """
-    at = np.asarray(times, dtype=np.float64)
-    labels = np.asarray(series)
-    pairs = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
-        members = members[np.argsort(at[members], kind="stable")]
-        earlier, later = nearest_at_lag(at[members], lag_s, interval_s)
-        pairs.append((members[earlier], members[later]))
-    earlier, later = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
-    return earlier, later
-
-
 def nearest_at_lag(sorted_times: FloatArray, lag_s: float, interval_s: float) -> tuple[IntArray, IntArray]:
-    """The pairs of :func:`lagged_pairs` within one series whose times (shape (n,)) do not fall; the lag is not negative."""
+    """Positions (earlier, later) of the intervals of one series that lie `lag_s` (not negative) apart within half an interval.
+
+    `sorted_times` (seconds, shape (n,)) do not fall. Each interval is paired with the nearest one to its time plus the lag;
+    where the log has a gap there is no pair.
+    """
     # Unix seconds as floats are good to a quarter of a microsecond: an exact half interval must still count.
     tolerance = interval_s / 2 + 1e-6
     pairs = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
@@ -152,32 +115,12 @@ def nearest_at_lag(sorted_times: FloatArray, lag_s: float, interval_s: float) ->
     return earlier, later
 
 
-def autocorrelation(
-    times: ArrayLike, series: ArrayLike, acceptance: ArrayLike, lag_s: float, interval_s: float
-) -> Autocorrelation:
-    """Pearson correlation over the pairs of :func:`lagged_pairs`; None with fewer than 3 pairs or without variation."""
-    values = np.asarray(acceptance, dtype=np.float64)
-    earlier, later = lagged_pairs(times, series, lag_s, interval_s)
-    if len(earlier) < FEWEST_PAIRS:
-        short = f"too short: {len(earlier)} pairs of intervals {lag_s:g} s apart, at least {FEWEST_PAIRS} are needed"
-        return Autocorrelation(lag_s, None, len(earlier), short)
-    value = pearson(values[earlier], values[later])
-    reason = None if np.isfinite(value) else "acceptance does not vary over these pairs"
-    return Autocorrelation(lag_s, value if np.isfinite(value) else None, len(earlier), reason)
-
-
-def pearson(x: FloatArray, y: FloatArray) -> float:
-    """Pearson correlation of two arrays of one shape; nan where either does not vary."""
-    a, b = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
-    return float(np.sum(a * b)) / scale if scale > 0 else float("nan")
-
-
 def groups_by_acceptance(acceptance: ArrayLike, drafts: ArrayLike, accepted_at: ArrayLike, groups: int = 5) -> tuple[Group, ...]:
     """Equal groups of intervals from the lowest acceptance to the highest, the drafts of each pooled.
 
     Shapes (n,), (n,) and (n, K). Group sizes differ by one at most; equal acceptances keep their order. The groups are
-    selected on the outcome: even equal chances would differ between them, see :func:`equal_chances`.
+    selected on the outcome: even equal chances would differ between them, by as much as
+    `draftmeter.stats.selection.expected_groups` says.
     """
     n = np.asarray(drafts, dtype=np.float64)
     counts = np.asarray(accepted_at, dtype=np.float64)
@@ -189,38 +132,3 @@ def groups_by_acceptance(acceptance: ArrayLike, drafts: ArrayLike, accepted_at: 
         chances = chance_at(float(n[members].sum()), counts[members].sum(axis=0))
         result.append(Group(len(members), float(n[members].sum()), tuple(chance.value for chance in chances)))
     return tuple(result)
-
-
-def equal_chances(shares: ArrayLike, drafts: ArrayLike, seed: int, replications: int, groups: int = 5) -> EqualChances:
-    """What :func:`groups_by_acceptance` shows when every draft has the same `shares` through 1..K (all above 0).
-
-    Each replication draws the drafts of every interval (n_i of them, shape (n,)) from the multinomial distribution of
-    accepted tokens, sorts the intervals by the acceptance drawn, and pools them in the same way.
-    """
-    s = np.asarray(shares, dtype=np.float64)
-    n = np.asarray(drafts, dtype=np.float64)
-    if np.any(n != np.round(n)):
-        raise IntervalsError("found intervals with a fractional number of drafts; drafts are whole numbers")
-    if np.any(s <= 0) or replications < 2 or len(n) < groups:
-        raise IntervalsError(
-            f"found shares {s.tolist()}, {replications} replications, {len(n)} intervals; "
-            f"needs shares above 0, 2 replications and {groups} intervals"
-        )
-    probabilities = -np.diff(np.concatenate([[1.0], s, [0.0]]))
-    rng = np.random.default_rng(seed)
-    draws = np.empty((replications, groups, len(s)))
-    for number in range(replications):
-        outcomes = rng.multinomial(n.astype(np.int64), probabilities)
-        accepted_at = np.cumsum(outcomes[:, :0:-1], axis=1)[:, ::-1]
-        acceptance = accepted_at.sum(axis=1) / (len(s) * n)
-        draws[number] = [
-            [np.nan if chance is None else chance for chance in group.chances]
-            for group in groups_by_acceptance(acceptance, n, accepted_at, groups)
-        ]
-    mean = draws.mean(axis=0)
-    error = draws.std(axis=0, ddof=1) / np.sqrt(replications)
-    return EqualChances(_known(mean), _known(error), replications)
-
-
-def _known(values: FloatArray) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(float(value) if np.isfinite(value) else None for value in row) for row in values)

@@ -42,18 +42,15 @@ class RangeOfMeans:
 
 @dataclass(frozen=True)
 class Regression:
-    """acceptance = intercept + slope * running, by least squares; HAC standard errors (Newey and West, Bartlett kernel)."""
+    """Acceptance on running requests, by least squares; HAC standard errors (Newey and West, Bartlett kernel)."""
 
-    intercept: float
     slope: float
     """Change for each further running request."""
-    slope_error: float
     slope_low: float
     slope_high: float
     n: int
     lags: int
     """Bandwidth of the covariance, in cells of lines."""
-    r_squared: float
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ def range_of_means(estimates: Mapping[str, BlockEstimate], names: tuple[str, ...
     pairs = [estimates[f"{b} - {a}"] for i, a in enumerate(known) for b in known[i + 1 :]]
     values = [float(estimates[name].value or 0.0) for name in known]
     if len(known) < FEWEST_LEVELS or any(pair.low is None for pair in pairs):
-        reason = f"{len(known)} of {len(names)} means have an interval; a range needs two, and their differences"
+        reason = f"of {len(names)} means {len(known)} with an interval; a range needs two, and their differences"
         return RangeOfMeans(None, None, None, known, left_out, reason)
     level = (1 + confidence) / 2
     shared = 1 - (1 - level) / len(pairs)
@@ -107,7 +104,7 @@ def explained_share(joint: Joint, names: tuple[str, ...], true_variance: float, 
     if len(known) < FEWEST_LEVELS or true_variance <= 0:
         reason = "no variance of the true acceptance to explain"
         if len(known) < FEWEST_LEVELS:
-            reason = f"{len(known)} of {len(names)} groups have a mean with an interval; at least two are needed"
+            reason = f"of {len(names)} groups {len(known)} with an interval of their mean; at least two are needed"
         return Explained(None, None, None, known, reason)
     index = [every.index(name) for name in known]
     means = np.array([joint.estimates[name].value for name in known], dtype=np.float64)
@@ -147,12 +144,9 @@ def regression_on_running(
     slope, error = float(fit.params[1]), float(fit.bse[1])
     half = float(stats.t.ppf((1 + confidence) / 2, max(FREEDOM_PER_LAG * number / used, 1.0))) * error
     return Regression(
-        intercept=float(fit.params[0]),
         slope=slope,
-        slope_error=error,
         slope_low=slope - half,
         slope_high=slope + half,
         n=len(x),
         lags=used,
-        r_squared=float(fit.rsquared),
     )

@@ -25,11 +25,8 @@ class TrueVariation:
 
 @dataclass(frozen=True)
 class Overdispersion:
-    """The split of the variance of acceptance, and per position that of the chance (beta-binomial by moments)."""
+    """True variation of acceptance, and per position of the chance (beta-binomial by moments)."""
 
-    total_sd: float | None
-    sampling_sd: float | None
-    """Root of the mean sampling variance of the intervals, each from its own counts."""
     acceptance: TrueVariation
     positions: tuple[TrueVariation, ...]
 
@@ -53,7 +50,7 @@ def overdispersion(
         variance, binomial = (estimates[f"{dispersion}{kind}_{position}"] for kind in ("variance", "binomial"))
         ends = None if variance.low is None or variance.high is None else (variance.low, variance.high)
         positions.append(_variation(variance.value, ends, binomial.value, chance, variance.unknown))
-    return Overdispersion(sd.value, None if sampling is None else float(np.sqrt(sampling)), acceptance, tuple(positions))
+    return Overdispersion(acceptance, tuple(positions))
 
 
 def _variation(

@@ -25,8 +25,6 @@ class Planning:
     minutes_high: float
     effective_drafts: float
     """Independent drafts that would have given the standard error found."""
-    design_effect: float
-    """Drafts over effective drafts: 1 if drafts were independent."""
 
 
 def planning(
@@ -61,5 +59,4 @@ def planning(
         minutes_low=low * minutes,
         minutes_high=high * minutes,
         effective_drafts=effective,
-        design_effect=drafts / effective if effective > 0 else float("inf"),
     )

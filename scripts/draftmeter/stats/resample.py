@@ -166,11 +166,20 @@ def _joint(blocks: Blocks, part: Part, draws: list[FloatArray], confidence: floa
     return Joint(estimates, np.where(np.outer(known, known), covariance, np.nan), freedom)
 
 
+def lines_in_words(count: int) -> str:
+    """Such as "1 line" or "12 lines"."""
+    return f"{count} line{'' if count == 1 else 's'}"
+
+
 def _unknown(value: float, scaled: float, variance: float, blocks: float, lines: int) -> str | None:
     if not np.isfinite(value):
-        return "no line to make it of" if lines == 0 else f"undefined for these {lines} lines"
+        return (
+            "no line to make it of"
+            if lines == 0
+            else f"undefined for {'this one line' if lines == 1 else f'these {lines} lines'}"
+        )
     if blocks < FEWEST_BLOCKS:
-        return f"too short: {blocks:.1f} effective blocks ({lines} lines), at least {FEWEST_BLOCKS} are needed"
+        return f"too short: {blocks:.1f} effective blocks ({lines_in_words(lines)}), at least {FEWEST_BLOCKS} are needed"
     if not np.isfinite(scaled) or not np.isfinite(variance):
         return "no interval: undefined in some resamples"
     return None

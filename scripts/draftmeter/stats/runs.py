@@ -20,7 +20,6 @@ class OtherClients:
     all_runs: float | None
     kept: tuple[bool, ...]
     """Runs at or below the limit."""
-    kept_runs: float | None
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ class StreamsSlope:
 def other_clients(generated: ArrayLike, own: ArrayLike, limit: float = 0.01) -> OtherClients:
     """From the generation counter and the own reply tokens of each run, shape (n,): (counter - own) / counter.
 
-    Pooled over all runs, and over those whose share is at most `limit`. A negative share says that the counter lost tokens.
+    Of each run and of all together; those whose share is at most `limit` are kept. A negative share says that the counter
+    lost tokens.
     """
     counter, ours = np.asarray(generated, dtype=np.float64), np.asarray(own, dtype=np.float64)
     if counter.shape != ours.shape or counter.ndim != 1 or np.any(counter < 0) or np.any(ours < 0):
@@ -48,7 +48,6 @@ def other_clients(generated: ArrayLike, own: ArrayLike, limit: float = 0.01) -> 
         by_run=tuple(shares),
         all_runs=_other(float(counter.sum()), float(ours.sum())),
         kept=tuple(kept.tolist()),
-        kept_runs=_other(float(counter[kept].sum()), float(ours[kept].sum())),
     )
 
 

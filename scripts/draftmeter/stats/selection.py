@@ -13,9 +13,9 @@ from draftmeter.stats.intervals import IntervalsError, accepted_variance
 def expected_groups(shares: ArrayLike, drafts: ArrayLike, groups: int = 5) -> tuple[tuple[float, ...], ...]:
     """Chance by group and position, shape (groups, K), if every draft had the same `shares` through 1..K (all above 0).
 
-    What `draftmeter.stats.intervals.equal_chances` simulates, in closed form and for any number of intervals (their drafts
-    n_i, shape (n,)): acceptance of an interval is taken as normal with variance V / (K^2 n_i), and accepted_k as its
-    regression on it. For intervals of a hundred drafts the two agree to 0.001.
+    In closed form, for any number of intervals (their drafts n_i, shape (n,)): acceptance of an interval is taken as normal
+    with variance V / (K^2 n_i), and accepted_k as its regression on it. With a hundred drafts or more an interval this agrees
+    to 0.001 with drafts drawn from their multinomial distribution.
     """
     s = np.asarray(shares, dtype=np.float64)
     n, count = np.unique(np.asarray(drafts, dtype=np.float64), return_counts=True)

@@ -170,8 +170,12 @@ def _threshold(lines: Lines, min_drafts: int) -> Threshold:
 def _decay(curve: Curve | None, lines: Lines, n: int, confidence: float) -> DecayChoice:
     interval_s = lines.interval_s()
     if curve is None or interval_s is None:
-        reason = "intervals have no one length" if interval_s is None else f"too short: {n} lines qualify"
-        return DecayChoice(None, None, None, None, reason)
+        reason = (
+            "intervals have no one length"
+            if interval_s is None
+            else f"too short: {n} line{' qualifies' if n == 1 else 's qualify'}"
+        )
+        return DecayChoice(None, None, None, reason)
     return fit_decay(curve.lags_s, curve.part.values, curve.pairs, interval_s, n, confidence)
 
 

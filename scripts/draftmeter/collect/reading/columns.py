@@ -2,7 +2,8 @@
 
 `start`, `end`, `start_time` and `t_...` are Unix seconds, `window_s`, `since_last_line_s` and `seconds` seconds,
 throughputs tokens per second, `kv_cache_usage` and `prefix_cache_hit_rate` fractions of 1. `accepted_1` to `accepted_K`
-stand where a table has ``accepted_k``; K is the largest of what was read.
+stand where a table has ``accepted_k``, drafts with at least so many tokens accepted, and `eligible_1` to `eligible_K` where it
+has ``eligible_k``, drafts that hold a token there with all tokens before it accepted; K is the largest of what was read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-PER_POSITION = "accepted_k"
+ACCEPTED, ELIGIBLE = "accepted", "eligible"
+PER_POSITION = {"accepted_k": ACCEPTED, "eligible_k": ELIGIBLE}
 COUNTED_BY_COUNTERS, COUNTED_BY_LINES = "counters", "lines"
 ALL_ENGINES = "all"
 
@@ -29,7 +31,7 @@ INTERVALS = {
     "drafts_exact": TRUTH,
     "drafted": WHOLE,
     "accepted": WHOLE,
-    PER_POSITION: WHOLE,
+    "accepted_k": WHOLE,
     "accepted_k_exact": TRUTH,
     "running": WHOLE,
     "waiting": WHOLE,
@@ -49,7 +51,7 @@ COUNTERS = {
     "drafts": WHOLE,
     "draft_tokens": WHOLE,
     "accepted": WHOLE,
-    PER_POSITION: WHOLE,
+    "accepted_k": WHOLE,
     "accepted_k_exact": TRUTH,
     "generation_tokens": WHOLE,
     "prompt_tokens": WHOLE,
@@ -84,7 +86,8 @@ REQUESTS = {
     "drafts": WHOLE,
     "draft_tokens": WHOLE,
     "accepted_tokens": WHOLE,
-    PER_POSITION: WHOLE,
+    "accepted_k": WHOLE,
+    "eligible_k": WHOLE,
     "reply_token_sha256": TEXT,
     "score": REAL,
     "error": TEXT,
@@ -92,16 +95,17 @@ REQUESTS = {
 TABLES = {"intervals": INTERVALS, "counters": COUNTERS, "requests": REQUESTS}
 
 
-def position_names(k: int) -> list[str]:
-    """accepted_1 ... accepted_K."""
-    return [f"accepted_{position}" for position in range(1, k + 1)]
+def position_names(k: int, kind: str = ACCEPTED) -> list[str]:
+    """accepted_1 ... accepted_K, or the same of another `kind`."""
+    return [f"{kind}_{position}" for position in range(1, k + 1)]
 
 
 def schema_of(columns: Mapping[str, pa.DataType], k: int) -> pa.Schema:
     """The schema of a table for drafts of up to `k` tokens."""
     fields: list[tuple[str, pa.DataType]] = []
     for name, kind in columns.items():
-        fields += [(position, kind) for position in position_names(k)] if name == PER_POSITION else [(name, kind)]
+        names = position_names(k, PER_POSITION[name]) if name in PER_POSITION else [name]
+        fields += [(column, kind) for column in names]
     return pa.schema(fields)
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from draftmeter.collect.reading.columns import REQUESTS, table_of
+from draftmeter.collect.reading.columns import ELIGIBLE, REQUESTS, position_names, table_of
 from draftmeter.collect.reading.source import Row
 from draftmeter.record import RequestRow
 
@@ -12,7 +13,10 @@ _NO_COLUMN = {"chunk_times", "acceptance_histogram", "per_step_accepted", "per_s
 
 
 def requests_table(source: str, rows: Sequence[RequestRow], k: int | None) -> pa.Table:
-    """One row a request; acceptance by position follows from its histogram, and is null where that has no K + 1 counts."""
+    """One row a request; acceptance by position follows from its histogram, and is null where that has no K + 1 counts.
+
+    What was really drafted at each position follows from its steps, and is null where they do not agree with its counts.
+    """
     return table_of([_row(source, row, k) for row in rows], REQUESTS, k or 0)
 
 
@@ -21,4 +25,19 @@ def _row(source: str, row: RequestRow, k: int | None) -> Row:
     histogram = row.acceptance_histogram
     if k is not None and histogram is not None and len(histogram) == k + 1:
         values |= {f"accepted_{position}": sum(histogram[position:]) for position in range(1, k + 1)}
+        values |= dict(zip(position_names(k, ELIGIBLE), _eligible(row, histogram), strict=False))
     return values
+
+
+def _eligible(row: RequestRow, histogram: list[int]) -> list[int]:
+    """Steps whose draft holds at least 1, 2, ... K tokens with all before the last of these accepted; empty if not known."""
+    if row.per_step_accepted is None or row.per_step_drafted is None:
+        return []
+    accepted, drafted = (np.array(steps, dtype=np.int64) for steps in (row.per_step_accepted, row.per_step_drafted))
+    k = len(histogram) - 1
+    if accepted.shape != drafted.shape or np.any((accepted < 0) | (accepted > drafted) | (drafted > k)):
+        return []
+    told = (len(accepted), int(drafted.sum()), int(accepted.sum()), np.bincount(accepted, minlength=k + 1).tolist())
+    if told != (row.drafts, row.draft_tokens, row.accepted_tokens, histogram):
+        return []
+    return [int(((drafted >= position) & (accepted >= position - 1)).sum()) for position in range(1, k + 1)]
