@@ -159,17 +159,20 @@ def archive_of(
     sessions is production, unless there is traffic too. Raises :class:`ConfigError` for records that cannot be read.
     """
     boots = {path: [file for file in _files_below(Path(path)) if file.name == BOOT_JSON] for path in map(os.path.abspath, paths)}
-    workloads, kind = _workloads_of([file for found in boots.values() for file in found])
+    workloads, kind, measured = _workloads_of([file for found in boots.values() for file in found])
     if workload in workloads:
         workload += "-of-files"  # never one row with what the records hold
     if not all(boots.values()):
         workloads[workload] = {"label": label, "clusters": "sessions"}
+        measured.append(workload)
     sources = [
         Source(path=path, workload=None if found else workload, settings=None if found else settings).model_dump(mode="json")
         for path, found in boots.items()
     ]
-    sessions = [name for name, stored in workloads.items() if stored["clusters"] == "sessions"]
-    production = workload if workload in workloads else next(iter([*sessions, *workloads]))
+    sessions = [name for name in measured if workloads[name]["clusters"] == "sessions"]
+    production = workload if workload in measured else next(iter([*sessions, *measured]), None)
+    if production is None:
+        raise ConfigError(f"{', '.join(boots)}: no record of a server that makes drafts; without one there is nothing to report")
     interval = (settings and settings.log_interval_s) or DEFAULT_LOG_INTERVAL_S
     fewest = max(1, round(DRAFTS_PER_SECOND * interval))
     return {
@@ -192,7 +195,7 @@ def archive_of(
         },
         "report": {
             "production": production,
-            "controlled": [name for name in workloads if name != production],
+            "controlled": [name for name in measured if name != production],
             "published": {},
             "authors": [],
         },
@@ -210,8 +213,6 @@ def _problems(archive: Archive) -> Iterator[str]:
         yield from undefined("report.controlled", row, archive.workloads)
     yield from repeated_rows(archive.report.production, archive.report.controlled)
     yield from misplaced(archive.report.controlled, archive.report.published)
-    if archive.known_answer is not None and archive.study.kind != "known_answer":
-        yield f"known_answer: found {archive.known_answer!r} with study.kind: {archive.study.kind}; use null, or another kind"
 
 
 def _files_below(path: Path) -> list[Path]:
@@ -229,10 +230,15 @@ def _repeated(files: list[Path]) -> Iterator[tuple[Path, int]]:
     yield from ((found[0], len(found)) for found in real.values() if len(found) > 1)
 
 
-def _workloads_of(boots: list[Path]) -> tuple[dict[str, dict[str, str]], str]:
-    """The workloads of a study's records, and the kind of the study; that of a served model where there are no records."""
+def _workloads_of(boots: list[Path]) -> tuple[dict[str, dict[str, str]], str, list[str]]:
+    """The workloads of a study's records, the kind of the study, and the workloads whose acceptance is what it is about.
+
+    The kind is that of a served model where there are no records. A server without speculation has no acceptance, and a
+    known-answer model beside another one only calibrates.
+    """
     workloads: dict[str, dict[str, str]] = {}
     kind = "served_model"
+    measured: dict[str, None] = {}
     try:
         for path in boots:
             for run in read_boot(path).runs:
@@ -240,6 +246,8 @@ def _workloads_of(boots: list[Path]) -> tuple[dict[str, dict[str, str]], str]:
                 clusters = "sessions" if record.streams is None else "prompts"
                 workloads[record.workload] = {"label": record.workload_label, "clusters": clusters}
                 kind = record.study_kind
+                if record.speculative is not None and (kind, record.model.source) != ("served_model", "known_answer"):
+                    measured[record.workload] = None
     except RecordError as error:
         raise ConfigError(str(error)) from error
-    return workloads, kind
+    return workloads, kind, list(measured)

@@ -28,11 +28,11 @@ def problems(study: Study) -> list[str]:
     """
     if unknown := list(_undefined_names(study)):
         return unknown
-    found = [*_kind(study), *_ranges(study)]
+    found = [*_kind(study), *_baselines(study), *_ranges(study)]
     for name, server in study.servers.items():
         found += [*_server(name, server), *_names_of_arguments(name, server), *_capacity(study, name, server)]
     for name, workload in study.workloads.items():
-        found += [*_traffic(study, name, workload), *_categories(study, name, workload)]
+        found += _categories(study, name, workload)
     for name, run in study.runs.items():
         found += _size(name, run, study.workloads[run.workload])
     return [*found, *_report(study)]
@@ -53,18 +53,39 @@ def _undefined_names(study: Study) -> Iterator[str]:
 
 
 def _kind(study: Study) -> Iterator[str]:
-    known = study.served_known_answer_models()
-    if len(known) > 1 or (study.study.kind == "known_answer") != bool(known):
+    calibrating, models = study.known_answer_servers(), study.served_known_answer_models()
+    others = sorted(set(study.servers) - set(calibrating))
+    if study.study.kind == "known_answer" and (others or len(models) != 1):
         yield (
-            f"study.kind: found {study.study.kind!r} with known-answer models {known} on its servers; "
-            "a known_answer study serves exactly one such model, another study none"
+            f"study.kind: found 'known_answer' with known-answer models {models}, and servers {others} of other models; "
+            "all servers of a known_answer study serve one known-answer model"
         )
-    lengths = sorted({server.speculative.num_speculative_tokens for server in study.servers.values()})
-    if known and len(lengths) > 1:
+    if study.study.kind == "served_model" and (not others or len(models) > 1):
         yield (
-            f"servers.*.speculative.num_speculative_tokens: found {lengths}; "
-            "the exact figures of a known_answer study are for one number of draft tokens"
+            f"study.kind: found 'served_model' with known-answer models {models}, and servers {others} of other models; "
+            "a served_model study serves another model, and beside it one known-answer model at most, for the calibration"
         )
+    without = [name for name in calibrating if study.servers[name].speculative is None]
+    if without:
+        yield f"servers.{without[0]}.speculative: found null with a known-answer model, of which acceptance alone is known"
+    lengths = {server.speculative.num_speculative_tokens for name in calibrating if (server := study.servers[name]).speculative}
+    if len(lengths) > 1:
+        yield (
+            f"servers.*.speculative.num_speculative_tokens: found {sorted(lengths)}; "
+            "the exact figures of a known-answer model are for one number of draft tokens"
+        )
+
+
+def _baselines(study: Study) -> Iterator[str]:
+    """A run without speculation is there to stand beside the same one with it."""
+    measured = {run for server in study.servers.values() if server.speculative for run in server.runs}
+    for name, server in study.servers.items():
+        alone = [run for run in server.runs if server.speculative is None and run not in measured]
+        if alone:
+            yield (
+                f"servers.{name}.runs: found {alone} without speculation, and on no server with it; "
+                "a baseline executes runs of a server with speculation"
+            )
 
 
 def _ranges(study: Study) -> Iterator[str]:
@@ -137,28 +158,19 @@ def _capacity(study: Study, name: str, server: Server) -> Iterator[str]:
             )
 
 
-def _traffic(study: Study, name: str, workload: Workload) -> Iterator[str]:
-    kind = study.prompts[workload.prompts].kind
-    if workload.sessions is not None and kind != "random_words":
-        yield (
-            f"workloads.{name}.prompts: found {workload.prompts!r} of kind {kind!r}; "
-            "session traffic makes its turns itself and takes prompts of kind 'random_words'"
-        )
-
-
 def _categories(study: Study, name: str, workload: Workload) -> Iterator[str]:
-    """A known-answer study can be checked only where each request's group of tokens is known and reaches the server."""
-    if study.study.kind != "known_answer":
+    """A known-answer server can be checked only where each request's group of tokens is known and reaches it."""
+    if not any(name in study.workloads_of(server) for server in study.known_answer_servers()):
         return
     groups = {group for model in study.models.values() if model.source == "known_answer" for group in model.groups}
     if set(workload.categories) - groups or not workload.categories:
         yield (
             f"workloads.{name}.categories: found {workload.categories}; "
-            f"a known-answer study needs at least one of the groups {sorted(groups)}"
+            f"on a known-answer server it needs at least one of the groups {sorted(groups)}"
         )
     if workload.template_arguments.get("group") != CATEGORY:
         yield (
-            f"workloads.{name}.template_arguments: found {workload.template_arguments}; a known-answer study needs "
+            f"workloads.{name}.template_arguments: found {workload.template_arguments}; a known-answer server needs "
             f'group: "{CATEGORY}", or every request has the same group'
         )
     if workload.sampling.temperature == 0:
@@ -183,10 +195,16 @@ def _report(study: Study) -> Iterator[str]:
         )
     yield from repeated_rows(production, controlled)
     yield from misplaced(controlled, study.report.published)
+    calibrating = study.known_answer_servers() if study.study.kind == "served_model" else []
     for row in dict.fromkeys([production, *controlled]):
-        servers = [name for name, server in study.servers.items() if row in {study.runs[run].workload for run in server.runs}]
+        servers = study.speculating_servers(row)
         if not servers:
-            yield f"report: no server runs workload {row!r}; add a run of it or drop the row"
+            yield f"report: no server with speculation runs workload {row!r}; add a run of it or drop the row"
+        elif set(servers) & set(calibrating):
+            yield (
+                f"report: workload {row!r} is run by {servers}; a server of a known-answer model only calibrates a served_model "
+                "study and has no row; give it a workload of its own"
+            )
         elif len(servers) > 1:
             yield (
                 f"report: workload {row!r} is run by the servers {servers}, and its row would pool them; "

@@ -32,6 +32,8 @@ class StudyFacts(Strict):
     """Whether it is made of stored files, and measured nothing itself."""
     scale: float | None
     """Multiplies the size of every run; null for an archive, which has none."""
+    confidence: float
+    """Level of every interval, between 0 and 1."""
     z_limit: float
     """Standard errors by which a measured figure may differ from the exact one."""
     authors: list[str]
@@ -45,7 +47,9 @@ class SetupRow(Strict):
     model_revision: str | None
     precision: str | None
     method: str | None
+    """"none" for a server without speculation."""
     k: int | None
+    """Draft tokens per step; 0 for a server without speculation."""
     engine_version: str | None
     attention_backend: str | None
     log_interval_s: float | None
@@ -54,6 +58,8 @@ class SetupRow(Strict):
     """Starts of the server that left a record: a boot that was interrupted is finished by another start."""
     attempts: list[str]
     """Boots that took more than one attempt, each with the attempts whose records are used."""
+    processor: str | None
+    """CPU or GPU: what the server computed on."""
     hardware: str | None
     driver: str | None
     git_commit: str | None

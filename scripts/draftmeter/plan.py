@@ -55,7 +55,7 @@ def plan_boot(study: Study, server_name: str, boot: str) -> BootPlan:
     """The plan of boot `boot` ("boot-1", "boot-2", ...) of a server."""
     server = study.servers[server_name]
     replicate = boot_names(study, server_name).index(boot) + 1
-    runs = [_plan_run(study, server_name, boot, name) for name in server.runs]
+    runs = [_plan_run(study, boot, name) for name in server.runs]
     return BootPlan(
         study=study.study.name,
         study_kind=study.study.kind,
@@ -89,7 +89,7 @@ def derive_seed(*parts: str | int) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-def _plan_run(study: Study, server_name: str, boot: str, name: str) -> RunPlan:
+def _plan_run(study: Study, boot: str, name: str) -> RunPlan:
     run = study.runs[name]
     workload = study.workloads[run.workload]
     scale = study.study.scale
@@ -98,7 +98,8 @@ def _plan_run(study: Study, server_name: str, boot: str, name: str) -> RunPlan:
         workload_name=run.workload,
         workload=workload,
         prompts=study.prompts[workload.prompts],
-        seed=derive_seed(study.study.seed, server_name, boot, name),
+        # Not of the server: the same run of a baseline sends the same requests.
+        seed=derive_seed(study.study.seed, boot, name),
         streams=run.streams,
         requests=None if run.requests is None else _scaled(run.requests, scale),
         duration_s=None if run.duration_s is None else run.duration_s * scale,

@@ -65,7 +65,8 @@ class Record(Strict):
     server_environment: dict[str, str]
     model: Revision
     precision: str
-    speculative: dict[str, Any]
+    speculative: dict[str, Any] | None
+    """The server's --speculative-config; null: it ran without speculation."""
     attention_backend: str | None
     workload: str
     workload_label: str

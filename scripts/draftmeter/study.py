@@ -113,7 +113,8 @@ class Server(Strict):
     arguments: dict[str, str | int | float | bool]
     environment: dict[str, str]
     precision: str
-    speculative: Speculative
+    speculative: Speculative | None
+    """null: no speculation; the server is a baseline, and its runs stand beside the same runs of a server with speculation."""
     corrections: bool
     """Whether draftmeter's corrections to the engine may act (they do so only where they find their fault)."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None
@@ -135,7 +136,7 @@ class RandomWords(Strict):
 
 
 class PromptFile(Strict):
-    """Prompts from a JSON-lines file (keys `prompt`, `category`), its contents pinned by hash."""
+    """Prompts from a JSON-lines file (keys `prompt`, `category`, `reply`: the right one), its contents pinned by hash."""
 
     kind: Literal["file"]
     path: str
@@ -240,9 +241,21 @@ class Study(Strict):
             raise ValueError("\n  ".join(found))
         return self
 
+    def known_answer_servers(self) -> list[str]:
+        """The servers whose model has known answers: all of a known-answer study, in another those that only calibrate it."""
+        return [name for name, server in self.servers.items() if isinstance(self.models[server.model], KnownAnswerModel)]
+
     def served_known_answer_models(self) -> list[str]:
         """The names of the known-answer models that the servers serve, sorted; a valid study has one at most."""
-        return sorted({s.model for s in self.servers.values() if isinstance(self.models[s.model], KnownAnswerModel)})
+        return sorted({self.servers[name].model for name in self.known_answer_servers()})
+
+    def workloads_of(self, server: str) -> list[str]:
+        """The workloads of a server's runs, in their order."""
+        return list(dict.fromkeys(self.runs[run].workload for run in self.servers[server].runs))
+
+    def speculating_servers(self, workload: str) -> list[str]:
+        """The servers with speculation that run a workload: where its acceptance can be measured."""
+        return [name for name, server in self.servers.items() if server.speculative and workload in self.workloads_of(name)]
 
 
 def parse_study(config: dict[str, Any]) -> Study:

@@ -10,7 +10,7 @@ from study_run import snakemake, write_config
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished default study, a tenth of its size."""
     folder = tmp_path_factory.mktemp("study")
-    write_config(folder, {"study/scale": 0.1})
+    write_config(folder, {"study/scale": 0.1}, "config.yaml")
     answer = snakemake(folder)
     assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-6000:]
     return folder

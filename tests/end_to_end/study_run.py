@@ -13,9 +13,12 @@ ROOT = Path(__file__).parents[2]
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
 
 
-def write_config(folder: Path, change: dict[str, Any]) -> Path:
-    """The default config with some keys changed, or dropped for None (their path in it, separated by slashes)."""
-    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+def write_config(folder: Path, change: dict[str, Any], name: str = "calibration.yaml") -> Path:
+    """A shipped config with some keys changed, or dropped for None (their path in it, separated by slashes)."""
+    config = yaml.safe_load((ROOT / "config" / name).read_text())
+    for part in (*config["models"].values(), *config["prompts"].values()):
+        if "path" in part:
+            part["path"] = str(ROOT / part["path"])
     for path, value in change.items():
         *parents, last = path.split("/")
         where = config

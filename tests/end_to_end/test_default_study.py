@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from study_run import paper_bytes, remove, server_processes, snakemake
+import yaml
+from study_run import ROOT, paper_bytes, remove, server_processes, snakemake
 
 pytestmark = pytest.mark.server
+
+CONFIG = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+RUNS = [(server, run) for server, settings in CONFIG["servers"].items() for run in settings["runs"]]
+SPECULATING = [(server, run) for server, run in RUNS if CONFIG["servers"][server]["speculative"]]
 
 
 def table(folder: Path, name: str) -> pd.DataFrame:
@@ -26,8 +31,9 @@ def test_every_share_is_the_exact_one(study: Path) -> None:
     checked = json.loads((study / "results" / "estimates" / "checked.json").read_text())
     assert checked
     calibration = pd.read_csv(study / "results" / "estimates" / "calibration.csv")
+    assert set(calibration.server) == {"calibration"}
     assert (calibration.status != "failed").all()
-    assert (calibration.status == "ok").sum() >= 40
+    assert (calibration.status == "ok").sum() >= 24
 
 
 def test_the_three_sources_agree_exactly(study: Path) -> None:
@@ -37,25 +43,46 @@ def test_the_three_sources_agree_exactly(study: Path) -> None:
     assert "failed" not in set(checks.status)
     for source in ("counters against requests", "lines against counters"):
         residuals = checks[checks.check.str.startswith(source)].residual
-        assert len(residuals) >= 2 * 13 and (residuals == 0).all()
+        assert len(residuals) >= 2 * len(SPECULATING) and (residuals == 0).all()
 
 
 def test_the_correction_is_in_every_record_and_no_prompt_is(study: Path) -> None:
     records = sorted((study / "results" / "records").glob("*/*/attempt-1/*/record.json"))
-    assert len(records) == 13
+    assert len(records) == len(RUNS)
     for path in records:
         assert json.loads(path.read_text())["corrections"] == ["cpu_sampling_expand"]
         kept = "".join(file.read_text() for file in path.parent.iterdir())
-        assert "long essay" not in kept and "odd one out" not in kept
+        assert "Go on with this" not in kept and "odd one out" not in kept
 
 
-def test_the_note_says_first_what_it_is(study: Path) -> None:
-    note = (study / "results" / "paper" / "note.md").read_text()
-    first = note.split("## Abstract", 1)[1].strip().split(".")[0]
-    assert "calibration" in first and "set by construction" in re.sub(r"\s+", " ", first)
-    assert "acceptance set by construction" in (study / "results" / "paper" / "table1.md").read_text()
-    assert "acceptance set by construction" in (study / "results" / "paper" / "figure1.svg").read_text()
-    assert "published" not in note.lower() and "AVELIN" not in note
+def test_nothing_but_the_calibration_is_said_to_be_known(study: Path) -> None:
+    note = re.sub(r"\s+", " ", (study / "results" / "paper" / "note.md").read_text())
+    assert "set by construction" not in note.split("## Abstract", 1)[1].split("##", 1)[0]
+    assert "set by construction" not in (study / "results" / "paper" / "table1.md").read_text()
+    assert "**Calibration.** Shares are fractions of drafts." in note
+    table1 = pd.read_csv(study / "results" / "estimates" / "table1.csv")
+    assert list(table1.workload) == ["traffic", *CONFIG["report"]["controlled"]]
+
+
+def test_speculation_is_compared_with_none_over_the_same_requests(study: Path) -> None:
+    facts = json.loads((study / "results" / "estimates" / "facts.json").read_text())["facts"]
+    for workload in ("code", "prose", "evaluation", "reasoning", "synthetic"):
+        for streams in (1, 8):
+            speedup = facts[f"{workload}.streams_{streams}.speedup"]
+            assert speedup["value"] > 0 and speedup["low"] < speedup["value"] < speedup["high"]
+
+
+def test_at_temperature_0_speculation_changes_no_reply(study: Path) -> None:
+    facts = json.loads((study / "results" / "estimates" / "facts.json").read_text())["facts"]
+    # Ties of floating point may differ: one reply in eight requests is let pass.
+    assert facts["greedy.same_replies"]["value"] >= 0.85
+
+
+def test_answers_are_scored(study: Path) -> None:
+    requests = table(study, "requests")
+    questions = requests[requests.workload.isin(["evaluation", "reasoning"])]
+    assert set(questions.score) <= {0.0, 1.0} and len(questions) > 40
+    assert requests[requests.workload == "code"].score.isna().all()
 
 
 def test_no_server_is_left(study: Path) -> None:

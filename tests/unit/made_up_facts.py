@@ -50,11 +50,13 @@ def made_up_facts(kind: str = "known_answer", found: Findings = RISING) -> dict[
             "seed": 7,
             "archive": False,
             "scale": 0.5,
+            "confidence": 0.95,
             "z_limit": 4.0,
             "authors": ["A. Nobody"],
         },
         "setup": [_setup_row("controlled"), _setup_row("production")],
         "facts": facts,
+        "labels": {name: label for name, (label, *_) in WORKLOADS.items()},
         "table1": [
             {
                 "workload": name,
@@ -112,7 +114,7 @@ def write_inputs(folder: Path, facts: dict[str, Any]) -> dict[str, Path]:
             fifths.append([fifth, k, chance["value"], chance["low"], chance["high"], equal["value"]])
     columns = ["fifth", "position", "chance", "low", "high", "equal_chances"]
     write_csv(paths["figure1_fifths.csv"], columns, fifths)
-    columns = ["hours", "acceptance", "drafts", "running", "series", "boot", "qualifies"]
+    columns = ["hours", "acceptance", "low", "high", "intervals", "drafts", "running", "series", "boot", "qualifies"]
     write_csv(paths["figure2.csv"], columns, made_up_times())
     columns = ["lag_s", "correlation", "low", "high", "pairs", "fitted"]
     write_csv(paths["figure3.csv"], columns, made_up_correlations())
@@ -125,7 +127,8 @@ def made_up_times() -> list[list[Any]]:
     for number, acceptance in enumerate(made_up_intervals()):
         late = number >= INTERVALS // 2
         hours = (2 * number + (60 if late else 0)) / 3600
-        rows.append([hours, acceptance, 300, number % 7 if number > 5 else None, int(late), 0, int(number % 20 > 0)])
+        running = number % 7 if number > 5 else None
+        rows.append([hours, acceptance, None, None, 1, 300, running, int(late), 0, int(number % 20 > 0)])
     return rows
 
 
@@ -161,6 +164,7 @@ def _setup_row(server: str) -> dict[str, Any]:
         "corrections": ["made-up-correction"],
         "starts": 1,
         "attempts": [],
+        "processor": "CPU",
         "hardware": "Made-up processor with a long name, 2 cores, 8 GiB",
         "driver": None,
         "git_commit": "fedcba9876543210fedcba9876543210fedcba98 (with uncommitted changes)",

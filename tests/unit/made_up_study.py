@@ -1,4 +1,4 @@
-"""A small measured study made up from the default config: tables, known answers and records with a planted truth."""
+"""A small measured study made up from a known-answer config: tables, known answers and records with a planted truth."""
 
 import json
 from dataclasses import dataclass
@@ -14,15 +14,16 @@ from draftmeter.record import Record
 from draftmeter.strict import write_json
 from draftmeter.study import Study, parse_study
 
-CONFIG = Path(__file__).parents[2] / "config" / "config.yaml"
+CONFIG = Path(__file__).parents[2] / "config" / "calibration.yaml"
 K = 3
 MOST_REQUESTS = 40
 LINES = 200
 SESSIONS = 15
+OF_DRAFTS = ("drafts", "draft_tokens", "accepted_tokens", *(f"accepted_{position}" for position in range(1, K + 1)))
 
 
 def small_study(**analysis: Any) -> Study:
-    """The default config with few resamples; `analysis` replaces settings of the analysis."""
+    """That config with few resamples; `analysis` replaces settings of the analysis."""
     config = yaml.safe_load(CONFIG.read_text())
     config["analysis"] |= {"resamples": 120, "min_drafts": 100, "min_drafts_sensitivity": [20, 200]} | analysis
     return parse_study(config)
@@ -87,6 +88,8 @@ def make_up(study: Study, seed: int = 0) -> MadeUp:
         for run in study.servers[server].runs:
             identity = {"server": server, "boot": boot, "attempt": 1, "run": run}
             rows = _requests(study, rng, identity)
+            if study.servers[server].speculative is None:
+                rows = [row | dict.fromkeys(OF_DRAFTS) for row in rows]
             requests += rows
             counters.append(_counters(study, identity, rows))
             checks += _checks(identity)
@@ -151,11 +154,14 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
                 "prompt_sha256": f"{10**6 * bool(workload.sessions) + number:064x}",
                 "category": category,
                 "max_tokens": limit,
+                "t_sent": 1.8e9 + 4 * number - 0.5,
                 "t_first": 1.8e9 + 4 * number,
                 "t_last": 1.8e9 + 4 * number + 12,
                 "prompt_tokens": 40 + 3 * (number % 20),
                 "cached_tokens": 16 * (number % 3),
                 "reply_tokens": 1 + drafts + sum(at),
+                "reply_token_sha256": f"{identity['run']} {number}",
+                "score": None,
                 "drafts": drafts,
                 "draft_tokens": K * drafts,
                 "accepted_tokens": sum(at),
@@ -168,7 +174,11 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
 
 def _counters(study: Study, identity: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     run = study.runs[identity["run"]]
-    names = ["drafts", "draft_tokens", *(f"accepted_{position}" for position in range(1, K + 1))]
+    baseline = study.servers[identity["server"]].speculative is None
+    sums = {name: None if baseline else sum(row[name] for row in rows) for name in OF_DRAFTS}
+    # A server without speculation is known to make no draft; where it would have accepted one nobody knows.
+    known = dict.fromkeys(("drafts", "draft_tokens", "accepted_tokens"), 0) if baseline else {}
+    accepted = {"accepted": (sums | known)["accepted_tokens"]}
     return {
         "source": "/".join(map(str, identity.values())),
         **identity,
@@ -178,9 +188,8 @@ def _counters(study: Study, identity: dict[str, Any], rows: list[dict[str, Any]]
         "engine_version": "0.0.1",
         "counted_by": "counters",
         "restarts": 0,
-        "k": K,
-        **{name: sum(row[name] for row in rows) for name in names},
-        "accepted": sum(row["accepted_tokens"] for row in rows),
+        "k": 0 if baseline else K,
+        **{name: count for name, count in (sums | known | accepted).items() if name != "accepted_tokens"},
         "generation_tokens": sum(row["reply_tokens"] for row in rows),
         "prompt_tokens": sum(row["prompt_tokens"] for row in rows),
         "reasoning": study.workloads[run.workload].reasoning,
@@ -260,9 +269,9 @@ def _record(study: Study, server: str, boot: str, run: str, order: int) -> dict[
         "fingerprint": "f" * 64,
         "server_arguments": [],
         "server_environment": {},
-        "model": {"name": config.model, "source": "made up", **revision},
+        "model": {"name": config.model, "source": study.models[config.model].source, **revision},
         "precision": config.precision,
-        "speculative": {"method": config.speculative.method, "num_speculative_tokens": K},
+        "speculative": config.speculative and config.speculative.model_dump(mode="json"),
         "attention_backend": "TEST_ATTN",
         "workload": name,
         "workload_label": study.workloads[name].label,

@@ -79,7 +79,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Outputs, M
 
 def test_facts_are_complete(analysed: tuple[dict, Outputs, MadeUp]) -> None:
     content, _, _ = analysed
-    assert set(content) == {"study", "setup", "facts", "table1", "claims", "comparison", "calibration", "checks"}
+    assert set(content) == {"study", "setup", "facts", "labels", "table1", "claims", "comparison", "calibration", "checks"}
     # Acceptance set by construction is never compared with what was published.
     assert content["claims"] == content["comparison"] == []
     facts = content["facts"]

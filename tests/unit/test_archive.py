@@ -79,7 +79,6 @@ def test_the_kind_of_config_follows_from_its_keys() -> None:
         ("report/production", "trafic", "report.production: found 'trafic', which is not defined"),
         ("report/controlled", ["pair-on", "nothing"], "report.controlled: found 'nothing', which is not defined"),
         ("report/controlled", ["traffic"], "report.controlled: found 'traffic', which is the production row as well"),
-        ("study/kind", "served_model", "known_answer: found 'archive/known_answer.json' with study.kind: served_model"),
     ],
 )
 def test_a_mistake_is_named(path: str, value: Any, says: str) -> None:
@@ -186,6 +185,34 @@ def test_the_config_of_records_takes_their_workloads(folder: Path) -> None:
     (folder / "records/production/boot-1/boot.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"not a boot\.json"):
         archive_of([folder / "records"])
+
+
+def rewrite(record: Path, **values: Any) -> None:
+    content = json.loads(record.read_text())
+    record.write_text(json.dumps({**content, **values}))
+
+
+def test_what_only_stands_beside_a_study_is_in_no_row_of_the_report(folder: Path) -> None:
+    run = folder / "records/production/boot-1/attempt-1"
+    known = json.loads((run / "pair/record.json").read_text())["model"] | {"source": "known_answer"}
+    for name, values in (("pair", {"model": known}), ("traffic", {})):
+        rewrite(run / name / "record.json", study_kind="served_model", **values)
+    plain = archive_of([folder / "records"])
+    assert list(plain["workloads"]) == ["pair", "traffic"]
+    assert (plain["report"]["production"], plain["report"]["controlled"]) == ("traffic", [])
+    rewrite(run / "pair/record.json", model=known | {"source": "folder"}, speculative=None)
+    assert archive_of([folder / "records"])["report"]["controlled"] == []
+    rewrite(run / "traffic/record.json", speculative=None)
+    with pytest.raises(ConfigError, match="no record of a server that makes drafts; without one there is nothing to report"):
+        archive_of([folder / "records"])
+
+
+def test_a_served_model_may_have_exact_figures_beside_it(folder: Path) -> None:
+    (folder / "exact.json").write_text("{}")
+    config = archive(source("records", None), known_answer="exact.json")
+    assert config.study.kind == "known_answer"
+    config = archive(source("records", None), known_answer="exact.json", study={**SHIPPED["study"], "kind": "served_model"})
+    assert find_stored(config, folder).known_answer == folder / "exact.json"
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])

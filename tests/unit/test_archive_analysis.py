@@ -114,7 +114,7 @@ def test_lines_that_do_not_show_their_drafts_are_left_out_of_what_is_by_draft() 
         for part in ("value", "low", "high"):
             assert facts[f"traffic.{name}"][part] == whole[f"traffic.{name}"][part]
     assert facts["traffic.draft_tokens"]["value"] == lines["drafted"].sum()
-    left_out = f"sums of log lines (10 of {LINES} left out of all that is by draft, for they do not show it)"
+    left_out = f"sums of log lines (10 of {LINES}, not showing it, left out of all that is by draft)"
     assert facts["traffic.drafts"]["method"] == left_out
     assert facts["traffic.accepted_over_drafted"]["low"] is None
     assert "the lines that show their drafts hold 9" in facts["traffic.accepted_over_drafted"]["unknown"]

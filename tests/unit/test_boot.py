@@ -27,7 +27,7 @@ from draftmeter.study import FolderModel, PromptFile, parse_study
 from interrupts import hears_ctrl_c
 
 TESTS = Path(__file__).parents[1]
-CONFIG = TESTS.parent / "config" / "config.yaml"
+CONFIG = TESTS.parent / "config" / "calibration.yaml"
 
 
 def plan(mode: str, **changes: Any) -> BootPlan:

@@ -150,8 +150,13 @@ def test_a_config_is_judged_server_by_server(tmp_path: Path, capsys: pytest.Capt
     path.write_text((CONFIG / "config.yaml").read_text())
     code, found = doctor(capsys, path)
     assert code == 0 and [item["subject"] for item in found] == [f"{path}: {name}" for name in config()["servers"]]
-
-    assert all(item["k"] == 3 and item["per_request_metrics"]["there"] for item in found)
+    measured = [item for item in found if not item["baseline"]]
+    assert len(measured) == 3 and all(item["k"] == 3 and item["per_request_metrics"]["there"] for item in measured)
+    (baseline,) = (item for item in found if item["baseline"])
+    assert baseline["k"] is None and baseline["study_possible"]
+    assert baseline["could_not_say"] == ["Anything about acceptance: it makes no drafts."]
+    assert main(["doctor", str(path)]) == 0
+    assert "K                     none (speculative: null)" in capsys.readouterr().out
 
 
 def test_a_config_with_open_ends_makes_no_study_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

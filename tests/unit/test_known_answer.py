@@ -19,7 +19,7 @@ from draftmeter.models.known_answer import (
 )
 from draftmeter.study import KnownAnswerModel, read_study
 
-CONFIG = Path(__file__).parents[2] / "config" / "config.yaml"
+CONFIG = Path(__file__).parents[2] / "config" / "calibration.yaml"
 STUDY = read_study(CONFIG)
 MODEL = STUDY.models["known-answer"]
 assert isinstance(MODEL, KnownAnswerModel)

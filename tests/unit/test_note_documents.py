@@ -9,6 +9,7 @@ from shutil import which
 import pytest
 from made_up_facts import forget, made_up_facts
 from made_up_figures import FALLING
+from made_up_served import served_facts
 from rendered_paper import NOTE_FORMS, render_paper
 
 HOSTILE = r"<script>|\input{x}"
@@ -86,24 +87,35 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return outputs
 
 
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """With a baseline and a calibration beside the study."""
+    status, outputs = render_paper(tmp_path_factory.mktemp("beside"), served_facts("mixed"))
+    assert status == 0
+    return outputs
+
+
+FACTS = {"rendered": made_up_facts, "served": lambda: made_up_facts("served_model"), "beside": served_facts}
+
+
 def test_the_same_facts_give_the_same_bytes(rendered: dict[str, Path], tmp_path: Path) -> None:
     _, again = render_paper(tmp_path, made_up_facts())
     for name in NOTE_FORMS:
         assert rendered[name].read_bytes() == again[name].read_bytes(), name
 
 
-@pytest.mark.parametrize("study", ["rendered", "served"])
+@pytest.mark.parametrize("study", FACTS)
 def test_every_link_leads_somewhere_and_every_fact_has_one_row(study: str, request: pytest.FixtureRequest) -> None:
     page = Page(request.getfixturevalue(study)["note_html"].read_text())
     assert len(page.ids) == len(set(page.ids))
     inside = {link[1:] for link in page.links if link.startswith("#")}
     assert inside <= set(page.ids)
-    facts = made_up_facts("served_model" if study == "served" else "known_answer")["facts"]
+    facts = FACTS[study]()["facts"]
     assert {name.removeprefix("fact-") for name in page.ids if name.startswith("fact-")} == set(facts)
     assert len([name for name in inside if name.startswith("fact-")]) > 150
 
 
-@pytest.mark.parametrize("study", ["rendered", "served"])
+@pytest.mark.parametrize("study", FACTS)
 def test_every_number_of_the_text_and_its_tables_is_a_link(study: str, request: pytest.FixtureRequest) -> None:
     html = request.getfixturevalue(study)["note_html"].read_text()
     body = html.split("<body>")[1]
@@ -152,11 +164,12 @@ def test_the_pdf_says_what_the_markdown_says(served: dict[str, Path]) -> None:
 
 
 def test_untrusted_text_cannot_break_out(tmp_path: Path) -> None:
-    facts = made_up_facts("served_model")
+    facts = served_facts("mixed")
     facts["study"] |= {"title": HOSTILE, "authors": [HOSTILE, NASTY], "name": "x"}
     for row in facts["setup"]:
         row |= {"server": HOSTILE, "model": HOSTILE, "corrections": [HOSTILE], "hardware": NASTY, "git_commit": NASTY}
         row |= {"attempts": [NASTY], "source": "logs/" + NASTY}
+    facts["labels"] = dict.fromkeys(facts["labels"], HOSTILE)
     for row in facts["table1"]:
         row |= {"label": HOSTILE, "counted_by": "lines"}
     for claim in facts["claims"]:

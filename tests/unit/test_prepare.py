@@ -23,7 +23,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def test_the_checkpoint_serves_the_chain_and_is_the_same_each_time(tmp_path: Path) -> None:
-    model = read_study(CONFIGS / "config.yaml").models["known-answer"]
+    model = read_study(CONFIGS / "calibration.yaml").models["known-answer"]
     assert isinstance(model, KnownAnswerModel)
     for name in ("a", "b"):
         prepare_model("known-answer", model, tmp_path / name / "model.json")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from draftmeter.measure.prompts import PromptError, fixed_turns, prompt_texts, sessions
+from draftmeter.measure.prompts import Prompt, PromptError, check_prompts, first_prompts, fixed_turns, sessions
 from draftmeter.plan import RunPlan, plan_boot
 from draftmeter.study import PromptFile, RandomWords, read_study
 
-STUDY = read_study(Path(__file__).parents[2] / "config" / "config.yaml")
+STUDY = read_study(Path(__file__).parents[2] / "config" / "calibration.yaml")
 RUNS = {run.run: run for server in STUDY.servers for run in plan_boot(STUDY, server, "boot-1").runs}
 
 
@@ -22,13 +22,13 @@ def test_the_same_plan_gives_the_same_requests() -> None:
 
 
 def test_the_pair_has_the_same_texts_in_the_same_order() -> None:
-    on, off = (prompt_texts(RUNS[name].prompts, 40) for name in ("pair-on", "pair-off"))
+    on, off = (first_prompts(RUNS[name].prompts, 40) for name in ("pair-on", "pair-off"))
     assert on == off
     assert len(set(on)) == 40
 
 
 def test_more_streams_add_prompts_and_change_none() -> None:
-    few, many = (prompt_texts(RUNS["reasoning-8"].prompts, count) for count in (8, 64))
+    few, many = (first_prompts(RUNS["reasoning-8"].prompts, count) for count in (8, 64))
     assert many[:8] == few
 
 
@@ -53,9 +53,9 @@ def prompt_file(tmp_path: Path, text: str) -> PromptFile:
 
 
 def test_a_prompt_file_is_read(tmp_path: Path) -> None:
-    rows = [{"prompt": "one", "category": "code"}, {"prompt": "two"}]
-    found = prompt_texts(prompt_file(tmp_path, "\n".join(map(json.dumps, rows))), 2)
-    assert found == [("one", "code"), ("two", None)]
+    rows = [{"prompt": "one", "category": "code"}, {"prompt": "two", "reply": "2"}, {"prompt": "three"}]
+    found = first_prompts(prompt_file(tmp_path, "\n".join(map(json.dumps, rows))), 2)
+    assert found == [Prompt("one", "code"), Prompt("two", reply="2")]
 
 
 @pytest.mark.parametrize(
@@ -69,29 +69,43 @@ def test_a_prompt_file_is_read(tmp_path: Path) -> None:
 )
 def test_a_bad_prompt_file_is_refused(tmp_path: Path, text: str, count: int, says: str) -> None:
     with pytest.raises(PromptError, match=says):
-        prompt_texts(prompt_file(tmp_path, text), count)
+        first_prompts(prompt_file(tmp_path, text), count)
 
 
 def test_a_prompt_file_with_other_contents_or_none_is_refused(tmp_path: Path) -> None:
     prompts = prompt_file(tmp_path, '{"prompt": "one"}\n')
     Path(prompts.path).write_text('{"prompt": "two"}\n')
     with pytest.raises(PromptError, match=r"sha256 is .*; the config says"):
-        prompt_texts(prompts, 1)
+        first_prompts(prompts, 1)
     Path(prompts.path).unlink()
     with pytest.raises(PromptError, match="cannot be read: No such file"):
-        prompt_texts(prompts, 1)
+        first_prompts(prompts, 1)
     with pytest.raises(PromptError, match="sha256 is unresolved"):
-        prompt_texts(prompts.model_copy(update={"sha256": "unresolved"}), 1)
+        first_prompts(prompts.model_copy(update={"sha256": "unresolved"}), 1)
 
 
-def test_sessions_from_a_file_are_refused(tmp_path: Path) -> None:
-    run: RunPlan = RUNS["traffic"].model_copy(update={"prompts": prompt_file(tmp_path, "{}")})
-    with pytest.raises(PromptError, match="takes random_words prompts"):
-        sessions(run)
+def session_run(tmp_path: Path, rows: list[dict[str, str]]) -> RunPlan:
+    return RUNS["traffic"].model_copy(update={"prompts": prompt_file(tmp_path, "\n".join(map(json.dumps, rows)))})
+
+
+def test_sessions_take_prompts_of_their_category_from_a_file(tmp_path: Path) -> None:
+    rows = [{"prompt": f"{category}{number}", "category": category} for category in "ABCDEF" for number in range(5)]
+    run = session_run(tmp_path, rows)
+    turns = [turn for session in sessions(run) for turn in session.turns]
+    assert all(turn.text[0] == turn.category for turn in turns)
+    assert {turn.text for turn in turns} == {row["prompt"] for row in rows}
+    assert sessions(run) == sessions(run)
+
+
+def test_a_category_without_prompts_is_refused_before_a_server_starts(tmp_path: Path) -> None:
+    run = session_run(tmp_path, [{"prompt": "a", "category": "A"}])
+    with pytest.raises(PromptError, match="has no prompt of category 'B', which run traffic sends"):
+        check_prompts(run)
+    check_prompts(session_run(tmp_path, [{"prompt": "for all"}]))
 
 
 def test_random_words_have_their_length() -> None:
     prompts = RandomWords(kind="random_words", words=[3, 5], instruction="Stop.")
-    for text, _ in prompt_texts(prompts, 50):
-        assert 3 <= len(text.split()) - 1 <= 5
-        assert text.endswith("Stop.")
+    for prompt in first_prompts(prompts, 50):
+        assert 3 <= len(prompt.text.split()) - 1 <= 5
+        assert prompt.text.endswith("Stop.")

@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 
 import pandas as pd
+import pytest
 from made_up_records import record
 
+from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.setup import setup_rows as rows_of
 from draftmeter.analyse.tables import COUNTERS, INTERVALS, Tables
 from draftmeter.facts import SetupRow
@@ -33,6 +35,20 @@ def test_a_boot_finished_in_two_attempts_is_two_starts() -> None:
 def test_boots_that_finished_at_once_name_no_attempt() -> None:
     (row,) = setup_rows([record("pair"), record("traffic"), record("pair", boot="boot-2", replicate=2)])
     assert (row.starts, row.attempts) == (2, [])
+
+
+def test_a_server_without_speculation_has_no_method_and_no_draft_tokens() -> None:
+    (row,) = setup_rows([record("pair", speculative=None), record("evaluation", speculative=None)])
+    assert (row.method, row.k) == ("none", 0)
+    with pytest.raises(AnalysisError, match=r"records of server production: found num_speculative_tokens \[0, 3\]"):
+        setup_rows([record("pair"), record("evaluation", speculative=None)])
+
+
+def test_what_computed_is_known_from_the_records() -> None:
+    assert [row.processor for row in setup_rows([record("pair"), record("pair", server="other", gpu=["A GPU"])])] == [
+        "GPU",
+        "CPU",
+    ]
 
 
 def test_starts_of_another_server_are_its_own() -> None:

@@ -11,7 +11,7 @@ from draftmeter.plan import FEWEST_REQUESTS, boot_names, derive_seed, plan_boot
 from draftmeter.study import ConfigError, parse_study, read_study
 
 CONFIGS = Path(__file__).parents[2] / "config"
-DEFAULT: dict[str, Any] = yaml.safe_load((CONFIGS / "config.yaml").read_text())
+DEFAULT: dict[str, Any] = yaml.safe_load((CONFIGS / "calibration.yaml").read_text())
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return config
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "h200.yaml"])
+@pytest.mark.parametrize("name", ["config.yaml", "calibration.yaml", "h200.yaml"])
 def test_shipped_configs_are_valid(name: str) -> None:
     study = read_study(CONFIGS / name)
     for server in study.servers:
@@ -74,7 +74,8 @@ def test_shipped_configs_are_valid(name: str) -> None:
             [0.5, 1.2, 0.5],
             "models.known-answer.known_answer.groups.A.chances.1",
         ),
-        ("study/kind", "served_model", "a known_answer study serves exactly one such model"),
+        ("study/kind", "served_model", "a served_model study serves another model, and beside it one known-answer model"),
+        ("servers/controlled/speculative", None, "servers.controlled.speculative: found null with a known-answer model"),
         ("report/controlled", ["synthetic", "nothing"], "report.controlled: found 'nothing', which is not defined"),
         ("report/production", "nothing", "report.production: found 'nothing', which is not defined"),
         ("analysis/confidence", 95, "analysis.confidence: input should be less than 1; found 95"),
@@ -85,7 +86,6 @@ def test_a_mistake_is_named(path: str, value: Any, says: str) -> None:
         parse_study(changed(path, value))
 
 
-FILE = {"kind": "file", "path": "prompts.jsonl", "sha256": "unresolved"}
 NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min": 30}
 
 
@@ -95,7 +95,6 @@ NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min
         ("prompts/pair/words", [60, 20], "prompts.pair.words: found [60, 20]; the smaller number comes first: [20, 60]"),
         ("workloads/traffic/sessions/turns", [6, 2], "workloads.traffic.sessions.turns: found [6, 2]"),
         ("workloads/traffic/sessions/think_time_s", [4.0, 0.5], "workloads.traffic.sessions.think_time_s: found [4.0, 0.5]"),
-        ("prompts/conversation", FILE, "workloads.traffic.prompts: found 'conversation' of kind 'file'; session traffic"),
         (
             "report",
             {"production": "pair-on", "controlled": ["pair-off"], "published": {}, "authors": []},
@@ -119,11 +118,15 @@ NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min
             ["evaluation", "reasoning-1", "synthetic-1", "pair-on"],
             "report: workload 'pair-on' is run by the servers ['production', 'controlled'], and its row would pool them",
         ),
-        ("servers/controlled/runs", ["evaluation", "reasoning-1"], "report: no server runs workload 'synthetic'"),
+        (
+            "servers/controlled/runs",
+            ["evaluation", "reasoning-1"],
+            "report: no server with speculation runs workload 'synthetic'",
+        ),
         (
             "workloads/evaluation/template_arguments",
             {"group": "A"},
-            "workloads.evaluation.template_arguments: found {'group': 'A'}; a known-answer study needs group: \"{category}\"",
+            "workloads.evaluation.template_arguments: found {'group': 'A'}; a known-answer server needs group: \"{category}\"",
         ),
         (
             "runs/synthetic-64/streams",
@@ -209,6 +212,44 @@ def test_every_combination_that_is_wrong_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as refused:
         parse_study(config)
     assert [line.split(":")[0] for line in str(refused.value).splitlines()[1:]] == ["  prompts.pair.words", "  report.controlled"]
+
+
+SERVED: dict[str, Any] = yaml.safe_load((CONFIGS / "config.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("study/kind", "known_answer", "all servers of a known_answer study serve one known-answer model"),
+        ("report/controlled", ["calibration-a"], "a server of a known-answer model only calibrates a served_model study"),
+        ("servers/controlled/speculative", None, "report: no server with speculation runs workload 'evaluation'"),
+        ("workloads/calibration-b/template_arguments", {}, "a known-answer server needs group"),
+        ("workloads/calibration-c/sampling/temperature", 0, "temperature: 0 makes every reply one fixed cycle"),
+        (
+            "servers/controlled/runs",
+            ["code-1"],
+            r"servers.baseline.runs: found \['code-8', .*without speculation, and on no server",
+        ),
+        ("servers/baseline/speculative", {"method": "mtp", "num_speculative_tokens": 2}, "and its row would pool them"),
+    ],
+)
+def test_a_served_study_with_baseline_and_calibration_is_checked(path: str, value: Any, says: str) -> None:
+    config = copy.deepcopy(SERVED)
+    *parents, last = path.split("/")
+    where = config
+    for key in parents:
+        where = where[key]
+    where[last] = value
+    with pytest.raises(ConfigError, match=says):
+        parse_study(config)
+
+
+def test_a_baseline_sends_the_same_requests() -> None:
+    study = parse_study(SERVED)
+    with_speculation, without = (
+        {run.run: run for run in plan_boot(study, server, "boot-1").runs} for server in ("controlled", "baseline")
+    )
+    assert without and all(with_speculation[name] == run for name, run in without.items())
 
 
 def test_a_missing_key_is_named() -> None:

@@ -169,6 +169,34 @@ def without_speculation(folder: Path) -> None:
     (folder / "metrics-after.prom").write_text("".join(line for line in lines if "spec_decode" not in line))
 
 
+def as_baseline(folder: Path) -> None:
+    """The record of a server without speculation."""
+    edit_record(folder, speculative=None)
+    for name in ("metrics-before.prom", "metrics-after.prom"):
+        lines = (folder / name).read_text().splitlines(keepends=True)
+        (folder / name).write_text("".join(line for line in lines if "spec_decode" not in line))
+    lines = (folder / "server.log").read_text().splitlines(keepends=True)
+    (folder / "server.log").write_text("".join(line for line in lines if "SpecDecoding" not in line))
+    acceptance = ("acceptance_histogram", "drafts", "draft_tokens", "accepted_tokens", "per_step_accepted", "per_step_drafted")
+    rows = [json.loads(line) | dict.fromkeys(acceptance) for line in (folder / "requests.jsonl").read_text().splitlines()]
+    (folder / "requests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_server_without_speculation_has_output_and_no_drafts(boots: list[Path]) -> None:
+    as_baseline(boots[1].parent / RUN)
+    tables = build_tables(boots)
+    (row,) = tables.counters[(tables.counters["boot"] == "boot-2") & (tables.counters["run"] == "traffic")].to_dict("records")
+    assert (row["k"], row["drafts"], row["draft_tokens"], row["accepted"]) == (0, 0, 0, 0)
+    assert row["generation_tokens"] > 0 and pd.isna(row["accepted_1"])
+    checks, intervals, requests = (
+        table[(table["boot"] == "boot-2") & (table["run"] == "traffic")]
+        for table in (tables.checks, tables.intervals, tables.requests)
+    )
+    assert set(checks["status"]) == {"ok"} and len(checks) == 6
+    assert intervals.empty
+    assert len(requests) == 12 and requests["drafts"].isna().all() and requests["reply_tokens"].notna().all()
+
+
 def swap_scrapes(folder: Path) -> None:
     before, after = folder / "metrics-before.prom", folder / "metrics-after.prom"
     texts = before.read_text(), after.read_text()
@@ -182,6 +210,7 @@ BAD_RECORDS = {
     "a record is a folder with a record.json": lambda folder: (folder / "record.json").unlink(),
     "line 12: not a request row": lambda folder: cut(folder / "requests.jsonl", 40),
     "metrics-after.prom: .*speculation is off": without_speculation,
+    "metrics-before.prom: .*this server speculates; expected one without": lambda folder: edit_record(folder, speculative=None),
     "metrics-after.prom: .*cut short": lambda folder: cut(folder / "metrics-after.prom", 9),
     "metrics-before.prom: not found, neither plain nor as": lambda folder: (folder / "metrics-before.prom").unlink(),
     "server.log, byte [1-9][0-9]*: .*1 such records in all": lambda folder: cut(folder / "server.log", 200),

@@ -9,7 +9,8 @@ pytest.importorskip("tokenizers")
 
 from draftmeter.models.trained import conversations, essays, questions
 from draftmeter.models.trained.corpus import CorpusError, is_held_out, read_corpus
-from draftmeter.models.trained.prompts import COUNT, MOST_CHARACTERS, prompt_sets
+from draftmeter.models.trained.prompts import CATEGORIES, COUNT, MIXED_COUNT, MOST_CHARACTERS, prompt_sets
+from draftmeter.scoring import is_right
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +66,11 @@ def test_a_question_is_answered_by_its_own_reply_and_by_no_other(family):
     for question in made:
         assert question.answer in question.reply
         assert question.steps
-        assert questions.names_answer(question.reply, question.reply)
-        assert questions.names_answer(f"<think>\nsteps\n</think>\n{question.reply}", question.reply)
-        assert not questions.names_answer("I do not know.", question.reply)
+        assert is_right(question.reply, question.reply)
+        assert is_right(f"<think>\nsteps\n</think>\n{question.reply}", question.reply)
+        assert not is_right("I do not know.", question.reply)
     first, other = made[0], next(question for question in made if question.answer != made[0].answer)
-    assert not questions.names_answer(other.reply, first.reply)
-
-
-def test_a_number_that_only_begins_like_the_answer_is_wrong():
-    assert not questions.names_answer("The answer is 123.", "The answer is 12.")
-    assert questions.names_answer("The answer is 12", "The answer is 12.")
+    assert not is_right(other.reply, first.reply)
 
 
 def test_answers_are_right_by_other_means():
@@ -112,9 +108,11 @@ def test_an_essay_takes_up_the_words_of_its_prompt():
 
 def test_prompt_sets_are_different_prompts_that_come_out_the_same_again(corpora):
     sets = prompt_sets(corpora[1])
-    assert list(sets) == ["code", "prose", "questions", "words"]
-    for category, rows in sets.items():
-        assert len({row["prompt"] for row in rows}) == COUNT
-        assert all(row["category"] == category and len(row["prompt"]) <= MOST_CHARACTERS for row in rows)
+    assert list(sets) == [*CATEGORIES, "mixed"]
+    for category in CATEGORIES:
+        assert len(sets[category]) == COUNT and all(row["category"] == category for row in sets[category])
+    assert [row["category"] for row in sets["mixed"]] == list(CATEGORIES) * MIXED_COUNT
+    prompts = [row["prompt"] for rows in sets.values() for row in rows]
+    assert len(set(prompts)) == len(prompts) and max(map(len, prompts)) <= MOST_CHARACTERS
     assert all(is_held_out(row["prompt"], questions.HELD_OUT_OF) for row in sets["questions"])
     assert sets == prompt_sets(corpora[1])

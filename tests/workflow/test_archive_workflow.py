@@ -71,7 +71,7 @@ def test_its_tables_are_those_of_the_study_that_it_came_from(shipped: Path, tmp_
     tables = {name: (tmp_path / f"{name}.parquet", tmp_path / f"{name}.csv") for name in TABLES}
     collect(boots, [], tables)
     out = Outputs(**{name: tmp_path / "out" / name for name in Outputs.__dataclass_fields__})
-    study = read_study(ROOT / "config" / "config.yaml")
+    study = read_study(ROOT / "config" / "calibration.yaml")
     known = ROOT / "config" / "archive" / "known_answer.json"
     analyse(study, [tables[name][0] for name in TABLES], boots, known, None, out)
     results = shipped / "results"

@@ -10,7 +10,7 @@ from draftmeter.measure.server import server_command
 from draftmeter.plan import plan_boot
 from draftmeter.study import read_study
 
-ROOT = Path(__file__).parents[2]
+CONFIGS = Path(__file__).parents[2] / "config"
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +20,22 @@ def parser() -> Any:
     return arguments.make_arg_parser(parsers.FlexibleArgumentParser())
 
 
-@pytest.mark.parametrize("config", ["config.yaml", "h200.yaml"])
-@pytest.mark.parametrize("server", ["production", "controlled"])
+SERVERS = [
+    (config, server)
+    for config in ("config.yaml", "calibration.yaml", "h200.yaml")
+    for server in read_study(CONFIGS / config).servers
+]
+
+
+@pytest.mark.parametrize(("config", "server"), SERVERS)
 def test_the_server_arguments_are_accepted_by_vllm(parser: Any, config: str, server: str) -> None:
-    plan = plan_boot(read_study(ROOT / "config" / config), server, "boot-1")
+    plan = plan_boot(read_study(CONFIGS / config), server, "boot-1")
     command = server_command(plan, "some/model", 8000)
     parsed = parser.parse_args(command[command.index("--model") :])
     assert parsed.model == "some/model"
-    assert parsed.speculative_config == {"method": "mtp", "num_speculative_tokens": 3}
-    assert parsed.per_request_spec_decode_metrics == "detailed"
+    baseline = plan.server.speculative is None
+    assert parsed.speculative_config == (None if baseline else {"method": "mtp", "num_speculative_tokens": 3})
+    assert baseline or parsed.per_request_spec_decode_metrics == "detailed"
     assert parsed.max_model_len == plan.server.arguments["max-model-len"]
 
 

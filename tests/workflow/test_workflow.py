@@ -28,12 +28,12 @@ def dry_run(config: Path, directory: Path, *arguments: str) -> str:
     return answer.stdout + answer.stderr
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "h200.yaml"])
-def test_a_dry_run_plans_every_stage(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "boots"), [("config.yaml", 4), ("calibration.yaml", 2), ("h200.yaml", 2)])
+def test_a_dry_run_plans_every_stage(name: str, boots: int, tmp_path: Path) -> None:
     planned = dry_run(ROOT / "config" / name, tmp_path)
     for rule in ("prepare_model", "collect", "analyse", "plot_figure1", "render_note", "check_results", "all"):
         assert re.search(rf"^{rule}\s+\d", planned, re.MULTILINE), rule
-    assert re.search(r"^measure_boot\s+2$", planned, re.MULTILINE)
+    assert re.search(rf"^measure_boot\s+{boots}$", planned, re.MULTILINE)
 
 
 def test_the_slurm_profile_gives_each_boot_its_resources(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-# Needs: tables, and the known answers or the published figures where there are some. Makes: estimates with their uncertainty.
+# Needs: tables, the known answers where a known-answer model was served, and the published figures where another was. Makes: estimates with their uncertainty.
 
 # Acceptance that was set by construction is never compared with what was published.
 PUBLISHED = (

@@ -11,10 +11,10 @@ rule train_model:
     params:
         settings={
             "seed": 5,
-            "steps": 3000,
-            "budget_s": 4200.0,
+            "steps": 3600,
+            "budget_s": 4500.0,
             "head_steps": 400,
-            "head_budget_s": 900.0,
+            "head_budget_s": 600.0,
         },
         work="results/training/small-moe",
     message:

@@ -28,6 +28,8 @@ FloatArray = NDArray[np.float64]
 
 # Below this many drafts a share is not near enough to normal for its z value to be read as one.
 FEWEST_DRAFTS = 100
+# The source of a model that a study writes itself, as records name it.
+KNOWN_ANSWER = "known_answer"
 COLUMNS = ["server", "run", "subject", "quantity", "drafts", "requests", "exact", "measured", "standard_error", "z"]
 COLUMNS += ["status", "reason"]
 
@@ -86,15 +88,21 @@ def read_known_answer(path: Path) -> KnownAnswer:
     )
 
 
+def of_known_answer(record: Record) -> bool:
+    """Whether a record is of a model whose acceptance is known."""
+    return record.model.source == KNOWN_ANSWER
+
+
 def calibrate(study: Study | Archive, tables: Tables, records: Iterable[Record], known: KnownAnswer) -> list[CalibrationRow]:
     """One row for each run (each category of session traffic) and each position, for tokens per step, verified and emitted.
 
-    The `records` say how their requests were sampled; what no record describes has no exact figures.
+    Of runs of a known-answer model alone. The `records` say how their requests were sampled; what no record describes has no
+    exact figures.
     """
     boots = tables.counters.groupby("server")["boot"].nunique().to_dict()
     labels = run_labels(tables.counters)
     rows: list[CalibrationRow] = []
-    for record in sorted(records, key=lambda record: (record.server, record.boot, record.run)):
+    for record in sorted(filter(of_known_answer, records), key=lambda record: (record.server, record.boot, record.run)):
         part = tables.of_runs(tables.counters[labels == run_label(record)])
         if part.counters.empty:
             continue

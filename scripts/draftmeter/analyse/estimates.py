@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from draftmeter.analyse.calibration import KnownAnswer, calibrate
+from draftmeter.analyse.baseline import pairs_of
+from draftmeter.analyse.calibration import KnownAnswer, calibrate, of_known_answer
 from draftmeter.analyse.categories import categories_of
 from draftmeter.analyse.claims import judge
 from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, comparison
@@ -18,11 +19,13 @@ from draftmeter.analyse.memory import curve_rows
 from draftmeter.analyse.pair import pair_facts
 from draftmeter.analyse.published import Published
 from draftmeter.analyse.questions import questions
+from draftmeter.analyse.replies import reply_facts
 from draftmeter.analyse.runs import facts_of_runs
 from draftmeter.analyse.setup import setup_rows
+from draftmeter.analyse.speed import speed_facts
 from draftmeter.analyse.surveyed import Surveyed, surveyed
 from draftmeter.analyse.table1 import keys_of, table1_rows
-from draftmeter.analyse.tables import Tables, numbers
+from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
 from draftmeter.archive import Archive
 from draftmeter.facts import CalibrationRow, Claim, Comparison, Fact
 from draftmeter.plan import derive_seed
@@ -51,13 +54,15 @@ class Estimates:
 def estimate(
     study: Study | Archive, tables: Tables, records: Sequence[Record], known: KnownAnswer | None, published: Published | None
 ) -> Estimates:
-    """Everything the analysis has to say. A known-answer study gives the exact figures in `known`, an archive if it has them.
+    """Everything the analysis has to say. `known` are the exact figures of a known-answer model that was served.
 
-    A study of a served model is compared with what was `published`.
+    A study of a served model is compared with what was `published`; its runs of a known-answer model calibrate, and no more.
     """
     _require_kind(study, records, known, published)
-    facts = _all_workloads(study, tables)
-    production = tables.of_workload(study.report.production)
+    _require_workloads(study, tables)
+    measured = _measured(study, tables, records)
+    facts = _all_workloads(study, measured, records)
+    production = measured.of_workload(study.report.production)
     seed, analysis = study.study.seed, study.analysis
     log = log_lines(production.intervals, production.k)
     found = surveyed(
@@ -71,14 +76,14 @@ def estimate(
     fifths = fifth_facts(found, production.k)
     own = interval_facts(found, production.k, fifths, production, analysis.min_drafts_sensitivity)
     facts |= {f"{SUBJECT}.{quantity}": fact for quantity, fact in own.items()}
-    facts |= pair_facts(study.report.controlled, tables, analysis.confidence)
+    facts |= pair_facts(study.report.controlled, measured, analysis.confidence)
     claims: list[Claim] = []
     compared: list[Comparison] = []
     if published is not None:
         facts |= _joined_facts(study, found, production.k)
         claims, compared = _beside(published, study, facts)
     calibration = [] if known is None else calibrate(study, tables, records, known)
-    columns, table1 = table1_rows(study, tables, facts)
+    columns, table1 = table1_rows(study, measured, facts)
     content = {
         "study": {
             "name": study.study.name,
@@ -87,11 +92,13 @@ def estimate(
             "seed": study.study.seed,
             "archive": isinstance(study, Archive),
             "scale": None if isinstance(study, Archive) else study.study.scale,
-            "z_limit": study.analysis.z_limit,
+            "confidence": analysis.confidence,
+            "z_limit": analysis.z_limit,
             "authors": study.report.authors,
         },
         "setup": [row.model_dump(mode="json") for row in setup_rows(records, tables)],
         "facts": {key: fact.model_dump(mode="json") for key, fact in facts.items()},
+        "labels": _labels(study, facts),
         "table1": [keys_of(row, facts) for row in table1],
         "claims": [claim.model_dump(mode="json") for claim in claims],
         "comparison": [row.model_dump(mode="json") for row in compared],
@@ -110,6 +117,12 @@ def estimate(
     )
 
 
+def _labels(study: Study | Archive, facts: dict[str, Fact]) -> dict[str, str]:
+    """Of the workloads that have facts, those of Table 1 first."""
+    names = dict.fromkeys([study.report.production, *study.report.controlled, *study.workloads])
+    return {name: study.workloads[name].label for name in names if f"{name}.drafts" in facts}
+
+
 def _require_kind(
     study: Study | Archive, records: Sequence[Record], known: KnownAnswer | None, published: Published | None
 ) -> None:
@@ -117,10 +130,11 @@ def _require_kind(
     others = sorted({record.study_kind for record in records} - {kind})
     if others:
         raise AnalysisError(f"study.kind: found {kind}, but the records say {', '.join(others)}; give the kind of the records")
-    if (known is not None) != (kind == "known_answer") and not (known is None and isinstance(study, Archive)):
+    served = kind == "known_answer" or any(map(of_known_answer, records))
+    if (known is not None) != served and not (known is None and isinstance(study, Archive)):
         raise AnalysisError(
             f"study.kind: found {kind} {'without' if known is None else 'with'} a known_answer.json; "
-            "a known-answer study needs one, another must not have one"
+            "it goes with records of a known-answer model, and they with it"
         )
     if published is not None and kind == "known_answer":
         raise AnalysisError(
@@ -140,19 +154,37 @@ def summarise_checks(checks: pd.DataFrame) -> dict[str, Any]:
     return summary
 
 
-def _all_workloads(study: Study | Archive, tables: Tables) -> dict[str, Fact]:
-    measured = set(tables.counters["workload"].astype(str))
-    strangers = sorted(measured - set(study.workloads))
+def _require_workloads(study: Study | Archive, tables: Tables) -> None:
+    strangers = sorted(set(tables.counters["workload"].astype(str)) - set(study.workloads))
     if strangers:
         raise AnalysisError(f"table counters: workload {strangers[0]!r} is not in the config; it has {sorted(study.workloads)}")
+
+
+def _measured(study: Study | Archive, tables: Tables, records: Sequence[Record]) -> Tables:
+    """The rows of what the study is about: beside another model, a known-answer model shows only that the instrument is right."""
+    calibrating = [run_label(record) for record in records if of_known_answer(record)]
+    if study.study.kind == "known_answer" or not calibrating:
+        return tables
+    return tables.of_runs(tables.counters[~run_labels(tables.counters).isin(calibrating)])
+
+
+def _all_workloads(study: Study | Archive, tables: Tables, records: Sequence[Record]) -> dict[str, Fact]:
+    drafting = set(tables.counters.loc[tables.drafting, "workload"].astype(str))
     reported = [study.report.production, *study.report.controlled]
     for workload in reported:
-        if workload not in measured:
-            raise AnalysisError(f"table counters: no record of workload {workload!r}, which the report needs")
+        if workload not in drafting:
+            raise AnalysisError(
+                f"table counters: no record of workload {workload!r}, which the report needs, from a server that makes drafts; "
+                "known-answer models beside another one, and runs without speculation, do not count"
+            )
+    pairs = pairs_of(tables, records)
+    confidence = study.analysis.confidence
     facts: dict[str, Fact] = {}
-    for workload in [*dict.fromkeys(reported), *sorted(measured - set(reported))]:
+    for workload in [*dict.fromkeys(reported), *sorted(drafting - set(reported))]:
         cluster = study.workloads[workload].clusters
         facts |= facts_of_runs(workload, tables.of_workload(workload), cluster, study.analysis, study.study.seed)
+        facts |= speed_facts([pair for pair in pairs if pair.workload == workload], confidence)
+        facts |= reply_facts(workload, tables, pairs, confidence)
     return facts
 
 

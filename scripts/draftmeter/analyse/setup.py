@@ -9,6 +9,8 @@ from draftmeter.analyse.tables import Tables, known, numbers
 from draftmeter.facts import SetupRow
 from draftmeter.record import Record, RecordError, read_boot, read_record
 
+K_KEY = "num_speculative_tokens"
+
 
 def read_records(boots: Iterable[Path]) -> list[Record]:
     """The records that boot.json files list; raise :class:`AnalysisError` naming the file that is unusable."""
@@ -51,6 +53,7 @@ def _row_of_files(server: str, tables: Tables) -> SetupRow:
         corrections=None,
         starts=None if len(known(restarts)) == 0 else 1 + int(known(restarts).sum()),
         attempts=[],
+        processor=None,
         hardware=None,
         driver=None,
         git_commit=None,
@@ -59,20 +62,22 @@ def _row_of_files(server: str, tables: Tables) -> SetupRow:
 
 
 def _row(server: str, records: list[Record]) -> SetupRow:
+    speculation = [record.speculative for record in records]
     return SetupRow(
         server=server,
         model=_text(record.model.name for record in records),
         model_revision=_text(record.model.revision for record in records),
         precision=_text(record.precision for record in records),
-        method=_text(record.speculative.get("method") for record in records),
-        k=int(_one(server, "num_speculative_tokens", [r.speculative.get("num_speculative_tokens") for r in records])),
+        method=_text("none" if one is None else one.get("method") for one in speculation),
+        k=int(_one(server, K_KEY, [0 if one is None else one.get(K_KEY) for one in speculation])),
         engine_version=_text(f"{record.engine} {record.engine_version}" for record in records),
         attention_backend=_text(record.attention_backend for record in records) or None,
         log_interval_s=float(_one(server, "log_interval_s", [record.log_interval_s for record in records])),
         corrections=sorted({correction for record in records for correction in record.corrections}),
         starts=len({(record.boot, record.attempt) for record in records}),
         attempts=_attempts(records),
-        hardware=_text(_hardware(record) for record in records),
+        processor=_text("GPU" if record.gpu else "CPU" for record in records),
+        hardware=_text(hardware_of(record) for record in records),
         driver=_text(record.driver for record in records) or None,
         git_commit=_text(_commit(record) for record in records) or None,
         source=None,
@@ -101,7 +106,7 @@ def _text(values: Iterable[Any]) -> str:
     return "; ".join(sorted({str(value) for value in values if value is not None}))
 
 
-def _hardware(record: Record) -> str:
+def hardware_of(record: Record) -> str:
     """The GPUs if there are any, else the processor; a key that the record lacks is left out."""
     if record.gpu:
         return ", ".join(record.gpu)

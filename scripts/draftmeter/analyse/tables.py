@@ -16,6 +16,7 @@ from draftmeter.record import Record
 from draftmeter.strict import write_atomically
 
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 RUN_KEYS = ["server", "boot", "attempt", "run"]
 COUNTERS = ["source", *RUN_KEYS, "workload", "streams", "model", "engine_version", "counted_by", "k", "drafts"]
@@ -23,8 +24,9 @@ COUNTERS += ["draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "
 COUNTERS += ["seconds"]
 INTERVALS = [*RUN_KEYS, "workload", "offset", "process", "engine", "start", "end", "window_s", "k", "drafts", "drafts_exact"]
 INTERVALS += ["drafted", "accepted", "accepted_k_exact", "running", "wording"]
-REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "prompt_sha256", "category", "max_tokens", "t_first", "t_last"]
-REQUESTS += ["prompt_tokens", "cached_tokens", "reply_tokens", "drafts", "draft_tokens", "accepted_tokens", "error"]
+REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "prompt_sha256", "category", "max_tokens", "t_sent", "t_first"]
+REQUESTS += ["t_last", "prompt_tokens", "cached_tokens", "reply_tokens", "reply_token_sha256", "score", "drafts", "draft_tokens"]
+REQUESTS += ["accepted_tokens", "error"]
 CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "tolerance", "status", "reason"]
 
 
@@ -38,13 +40,28 @@ class Tables:
     checks: pd.DataFrame
 
     def of_workload(self, workload: str) -> "Tables":
-        """The rows of one workload; the checks, which name none, stay whole."""
+        """The rows of one workload, but for its runs without speculation; the checks, which name no workload, stay whole."""
+        chosen = self._all_of(workload)
+        drafting = chosen.drafting
+        return chosen if drafting.all() else chosen.of_runs(chosen.counters[drafting])
+
+    def without_speculation(self, workload: str) -> "Tables":
+        """The rows of a workload's runs without speculation."""
+        chosen = self._all_of(workload)
+        return chosen.of_runs(chosen.counters[~chosen.drafting])
+
+    def _all_of(self, workload: str) -> "Tables":
         return Tables(
             counters=self.counters[self.counters["workload"] == workload],
             intervals=self.intervals[self.intervals["workload"] == workload],
             requests=self.requests[self.requests["workload"] == workload],
             checks=self.checks,
         )
+
+    @property
+    def drafting(self) -> BoolArray:
+        """Which rows of the counters are of runs that may make drafts: all but those whose K is known to be 0, shape (n,)."""
+        return np.asarray(numbers(self.counters, "k") != 0, dtype=np.bool_)
 
     def of_runs(self, runs: pd.DataFrame) -> "Tables":
         """The rows of the records in `runs` (columns server, boot, attempt, run)."""

@@ -73,7 +73,7 @@ class Counts:
 
     @property
     def k(self) -> int:
-        """K: draft tokens per step, the number of positions."""
+        """K: draft tokens per step, the number of positions; 0 for a server without speculation."""
         return len(self.accepted_per_position)
 
 
@@ -90,15 +90,21 @@ class Difference(Counts):
     """What changed between two scrapes, a count below 0 included: whether they read one process is a check of its own."""
 
 
-def read_scrape(text: str) -> Scrape:
-    """Parse a /metrics text; raise :class:`MetricsError` if it is no vLLM exposition or has no usable speculation."""
+def read_scrape(text: str, *, speculation: bool = True) -> Scrape:
+    """Parse a /metrics text; raise :class:`MetricsError` if it is no vLLM exposition or has no usable speculation.
+
+    Without `speculation`, of a server that is known to run so, it must have no counter of drafts: it made none.
+    """
     samples = _read_samples(text)
-    _require_speculation(samples)
+    if speculation:
+        _require_speculation(samples)
+    elif DRAFTS in samples:
+        raise MetricsError(f"found {DRAFTS}: this server speculates; expected one without speculation")
     return Scrape(
-        drafts=_count(samples, DRAFTS),
-        draft_tokens=_count(samples, DRAFT_TOKENS),
-        accepted=_count(samples, ACCEPTED),
-        accepted_per_position=_count_positions(samples[ACCEPTED_PER_POSITION]),
+        drafts=_count(samples, DRAFTS) if speculation else 0,
+        draft_tokens=_count(samples, DRAFT_TOKENS) if speculation else 0,
+        accepted=_count(samples, ACCEPTED) if speculation else 0,
+        accepted_per_position=_count_positions(samples[ACCEPTED_PER_POSITION]) if speculation else (),
         generation_tokens=_count(samples, GENERATION_TOKENS),
         prompt_tokens=_count(samples, PROMPT_TOKENS),
         requests_finished=_count(samples, REQUESTS_FINISHED),
@@ -110,12 +116,12 @@ def read_scrape(text: str) -> Scrape:
     )
 
 
-def quiet(before: str, after: str) -> bool:
+def quiet(before: str, after: str, *, speculation: bool = True) -> bool:
     """True if nothing runs or waits in both texts and no counter moved between them.
 
     A server sends a reply before it records the reply's last step, so an idle gauge alone is not enough.
     """
-    first, second = read_scrape(before), read_scrape(after)
+    first, second = (read_scrape(text, speculation=speculation) for text in (before, after))
     return first == second and second.running == 0 and second.waiting == 0
 
 

@@ -51,8 +51,10 @@ class Sources:
 
 
 def reconcile(sources: Sources) -> list[Check]:
-    """All checks of a record, in a fixed order."""
+    """All checks of a record, in a fixed order; of a server without speculation those that ask for no drafts."""
     counts = sources.counts
+    if counts.k == 0:
+        return [*_check_process(sources), *_check_finished(sources), *_check_output(sources)]
     return [
         *_check_process(sources),
         *_check_identities(counts.drafts, counts.accepted, counts.accepted_per_position, _why_no_drafts(counts)),
@@ -130,14 +132,10 @@ def _why_no_drafts(counts: Counts) -> str:
     return "the counter of drafts fell" if counts.drafts < 0 else _NO_DRAFT
 
 
-def _check_requests(sources: Sources) -> list[Check]:
-    """That every request finished, and that its per-request metrics are complete."""
-    rows, k = sources.requests, sources.counts.k
+def _check_finished(sources: Sources) -> list[Check]:
+    """That every request is there and finished."""
+    rows = sources.requests
     finished = sum(row.error is None and row.finish_reason is not None for row in rows)
-    histograms = [row.acceptance_histogram for row in rows if row.acceptance_histogram is not None]
-    wrong_length = sum(len(histogram) != k + 1 for histogram in histograms)
-    wrong_sum = sum(not _histogram_adds_up(row) for row in rows if row.acceptance_histogram is not None)
-    reason = "no request carries an acceptance histogram"
     return [
         _compare(
             "requests recorded",
@@ -148,6 +146,18 @@ def _check_requests(sources: Sources) -> list[Check]:
             cause="requests.jsonl was cut short or changed after the run",
         ),
         _compare("requests finished without error", len(rows), finished, "requests"),
+    ]
+
+
+def _check_requests(sources: Sources) -> list[Check]:
+    """That every request finished, and that its per-request metrics are complete."""
+    rows, k = sources.requests, sources.counts.k
+    histograms = [row.acceptance_histogram for row in rows if row.acceptance_histogram is not None]
+    wrong_length = sum(len(histogram) != k + 1 for histogram in histograms)
+    wrong_sum = sum(not _histogram_adds_up(row) for row in rows if row.acceptance_histogram is not None)
+    reason = "no request carries an acceptance histogram"
+    return [
+        *_check_finished(sources),
         _compare("histograms without K + 1 counts", 0, wrong_length if histograms else None, "requests", reason=reason),
         _compare("histograms that do not add up", 0, wrong_sum if histograms else None, "requests", reason=reason),
     ]
@@ -161,11 +171,7 @@ def _histogram_adds_up(row: RequestRow) -> bool:
 def _check_counters_against_requests(sources: Sources) -> list[Check]:
     """The server's counters against the sums over our requests; residuals above 0 are other clients."""
     counts, rows = sources.counts, sources.requests
-
-    def compare(name: str, found: int, of_row: Callable[[RequestRow], int | None], unit: str) -> Check:
-        own, reason = _sum_over_requests(rows, of_row)
-        return _compare(f"counters against requests: {name}", own, found, unit, reason=reason)
-
+    compare = partial(_compare_with_requests, rows)
     own_drafts, reason = _sum_over_requests(rows, lambda row: row.drafts)
     others = None
     if own_drafts is not None and counts.drafts > 0:
@@ -180,10 +186,25 @@ def _check_counters_against_requests(sources: Sources) -> list[Check]:
             compare(f"accepted at {k}", count, partial(accepted_at, k=k), "tokens")
             for k, count in enumerate(counts.accepted_per_position, start=1)
         ),
-        compare("generation tokens", counts.generation_tokens, lambda row: row.reply_tokens, "tokens"),
-        _compare("counters against requests: requests", len(rows), counts.requests_finished, "requests"),
+        *_check_output(sources),
         _compare("other clients' share of drafts", 0, others, "fraction", reason=reason),
     ]
+
+
+def _check_output(sources: Sources) -> list[Check]:
+    """The server's counters of what left it against our requests."""
+    counts, rows = sources.counts, sources.requests
+    return [
+        _compare_with_requests(rows, "generation tokens", counts.generation_tokens, lambda row: row.reply_tokens, "tokens"),
+        _compare("counters against requests: requests", len(rows), counts.requests_finished, "requests"),
+    ]
+
+
+def _compare_with_requests(
+    rows: Sequence[RequestRow], name: str, found: int, of_row: Callable[[RequestRow], int | None], unit: str
+) -> Check:
+    own, reason = _sum_over_requests(rows, of_row)
+    return _compare(f"counters against requests: {name}", own, found, unit, reason=reason)
 
 
 def accepted_at(row: RequestRow, k: int) -> int | None:

@@ -117,7 +117,8 @@ def _read_run(boot: Boot, boot_folder: Path, run: BootRun) -> Sources:
     try:
         record = read_record(folder)
         _require_same_run(boot, run, record)
-        before, after = (_read_scrape(folder, f"metrics-{moment}.prom") for moment in ("before", "after"))
+        speculation = record.speculative is not None
+        before, after = (_read_scrape(folder, f"metrics-{moment}.prom", speculation) for moment in ("before", "after"))
         _require_same_k(record, after)
         return Sources(
             record=record,
@@ -141,21 +142,21 @@ def _require_same_run(boot: Boot, run: BootRun, record: Record) -> None:
 
 
 def _require_same_k(record: Record, scrape: Scrape) -> None:
-    k = record.speculative.get("num_speculative_tokens")
+    k = 0 if record.speculative is None else record.speculative.get("num_speculative_tokens")
     if k != scrape.k:
         raise CollectError(f"the counters have {scrape.k} positions; record.json says num_speculative_tokens {k}")
 
 
-def _read_scrape(folder: Path, name: str) -> Scrape:
+def _read_scrape(folder: Path, name: str, speculation: bool) -> Scrape:
     try:
-        return read_scrape(read_raw(folder, name))
+        return read_scrape(read_raw(folder, name), speculation=speculation)
     except MetricsError as error:
         raise MetricsError(f"{name}: {error}") from error
 
 
 def _read_intervals(folder: Path, record: Record, k: int) -> list[dict[str, Any]]:
     """The intervals of a record's own log, of which a server of ours wrote every line: a damaged one is an error."""
-    known = Known(zone=record.time_zone, near_start=record.start, log_interval_s=record.log_interval_s, k=k)
+    known = Known(zone=record.time_zone, near_start=record.start, log_interval_s=record.log_interval_s, k=k or None)
     with open_raw(folder, "server.log") as stream:
         reading = read_log(stream, known)
     rows = [row for batch in reading.batches() for row in batch.to_pylist()]

@@ -33,19 +33,23 @@ class Availability:
     problems: Sequence[str] = ()
     blocking: Sequence[str] = ()
     """Problems that make a study impossible, whatever else is there."""
+    baseline: bool = False
+    """Whether a study runs it without speculation, to compare with: it has no acceptance to measure."""
 
     @property
     def possible(self) -> bool:
         """Whether a study can be made of it: acceptance by position must be known from somewhere."""
         if self.blocking:
             return False
-        return bool(self.counters_by_position.there or (self.log_lines.there and self.k is not None))
+        return self.baseline or bool(self.counters_by_position.there or (self.log_lines.there and self.k is not None))
 
     def can(self) -> list[str]:
         """Sentences: what a study could say."""
         said: list[str] = []
         if self.blocking:
             return said
+        if self.baseline:
+            return ["Emitted tokens per second without speculation, beside the same runs of a server with it."]
         if self.counters_by_position.there:
             said.append(
                 "Acceptance, the chance at each position and tokens per step, exact from the server's counters; "
@@ -70,6 +74,8 @@ class Availability:
         said: list[str] = []
         if self.blocking:
             return said
+        if self.baseline:
+            return ["Anything about acceptance: it makes no drafts."]
         if not self.counters.there:
             said.append(f"Nothing from counters: {self.counters.detail}.")
         elif not self.counters_by_position.there:
@@ -91,7 +97,7 @@ class Availability:
         facts = {
             "engine": f"vLLM {self.engine_version or '(version unknown)'}",
             "models": ", ".join(self.models) or "unknown",
-            "K": f"{self.k or 'unknown'} ({self.k_from})",
+            "K": f"{'none' if self.baseline else self.k or 'unknown'} ({self.k_from})",
             "log interval": f"{_seconds(self.log_interval_s)} ({self.log_interval_from})",
             "counters": _said(self.counters),
             "counters by position": _said(self.counters_by_position),

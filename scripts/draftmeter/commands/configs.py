@@ -33,22 +33,24 @@ def availabilities_of(path: Path) -> list[Availability]:
 
 
 def _of_server(path: Path, study: Study, name: str, server: Server) -> Availability:
-    started = "draftmeter starts the server with what shows it"
+    started, speculative = "draftmeter starts the server with what shows it", server.speculative
+    off = Answer(False, "it runs without speculation")
     return Availability(
         subject=f"{path}: {name}",
         kind=KIND,
         engine_version=None,
         models=[server.model],
-        k=server.speculative.num_speculative_tokens,
-        k_from="speculative.num_speculative_tokens",
+        k=speculative.num_speculative_tokens if speculative else None,
+        k_from="speculative.num_speculative_tokens" if speculative else "speculative: null",
         log_interval_s=server.log_interval_s,
         log_interval_from="log_interval_s",
         counters=Answer(True, "read before and after every run"),
-        counters_by_position=Answer(True, "vLLM 0.9.2 or later has them"),
-        per_request_metrics=Answer(True, f"{started}, in vLLM 0.29 or later"),
+        counters_by_position=Answer(True, "vLLM 0.9.2 or later has them") if speculative else off,
+        per_request_metrics=Answer(True, f"{started}, in vLLM 0.29 or later") if speculative else off,
         log_lines=Answer(True, f"{server.boots} boots with the runs {', '.join(server.runs)}"),
         intervals=False,
         blocking=list(_not_named(study, server)),
+        baseline=speculative is None,
     )
 
 

@@ -12,6 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from draftmeter.measure.prompts import Turn
 from draftmeter.record import RequestRow
+from draftmeter.scoring import is_right
 from draftmeter.strict import canonical_json
 from draftmeter.study import Sampling, Workload
 
@@ -113,6 +114,12 @@ class _Reply:
         self.usage = chunk.get("usage") or self.usage
         self.acceptance = (chunk.get("metrics") or {}).get("speculative_decoding") or self.acceptance
 
+    def score(self, turn: Turn, error: str | None) -> float | None:
+        """1 for a right reply, 0 for a wrong one; null where nothing is known to be right, or the reply is not whole."""
+        if turn.right_reply is None or error is not None:
+            return None
+        return float(is_right(self.text, turn.right_reply))
+
     def row(self, turn: Turn, body: dict[str, Any], due: float, sent: float, error: str | None) -> RequestRow:
         usage = self.usage or {}
         acceptance = self.acceptance or {}
@@ -140,6 +147,7 @@ class _Reply:
             accepted_tokens=acceptance.get("num_accepted_draft_tokens"),
             per_step_accepted=acceptance.get("per_step_accepted"),
             per_step_drafted=acceptance.get("per_step_drafted"),
+            score=self.score(turn, error),
             reply_token_sha256=hashlib.sha256(canonical_json(self.tokens).encode()).hexdigest() if self.tokens else None,
             error=error,
         )

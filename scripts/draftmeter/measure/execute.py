@@ -36,7 +36,8 @@ async def execute_run(
     partial = folder / f"{run.run}.partial"
     partial.mkdir(parents=True)
     say(f"{name}: starts")
-    before = await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s=0)
+    speculation = plan.server.speculative is not None
+    before = await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s=0, speculation=speculation)
     record = _open_record(plan, run, server, revision, attempt=int(folder.name.removeprefix("attempt-")))
     write_json(partial / "record.json", record)
     write_atomically(partial / "metrics-before.prom", before)
@@ -45,7 +46,7 @@ async def execute_run(
     rows, prompts_sha256 = await send_run(client, run, Progress(name))
     _refuse_failures(run, rows)
     settle_s = plan.server.log_interval_s + LINE_DELAY_S
-    after = await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s)
+    after = await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s, speculation=speculation)
     write_atomically(partial / "metrics-after.prom", after)
     write_atomically(partial / "server.log", _statistics_lines(server.log, log_start))
     write_atomically(partial / "requests.jsonl", "".join(_line(row) for row in rows))
@@ -78,7 +79,7 @@ def _open_record(plan: BootPlan, run: RunPlan, server: RunningServer, revision: 
         server_environment=redacted_environment(server.environment),
         model=revision,
         precision=plan.server.precision,
-        speculative=plan.server.speculative.model_dump(mode="json"),
+        speculative=None if plan.server.speculative is None else plan.server.speculative.model_dump(mode="json"),
         attention_backend=server.startup.attention_backend,
         workload=run.workload_name,
         workload_label=run.workload.label,

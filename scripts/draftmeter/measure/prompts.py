@@ -31,6 +31,17 @@ class Turn:
     max_tokens: int
     think_time_s: float = 0.0
     """Pause between the reply before and this request."""
+    right_reply: str | None = None
+    """What a right reply says; null where nothing is known to be right."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a user says. A null category: the workload decides; `reply` is the right one, null where none is known."""
+
+    text: str
+    category: str | None = None
+    reply: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,19 +56,20 @@ def fixed_turns(plan: RunPlan) -> list[Turn]:
     """The requests of a run with a fixed number of requests, in the order in which they are sent."""
     if plan.requests is None:
         raise ValueError(f"run {plan.run}: has no number of requests")
-    prompts = prompt_texts(plan.prompts, plan.requests)
+    prompts = first_prompts(plan.prompts, plan.requests)
     rng = np.random.default_rng(plan.seed)
     turns = []
-    for number, (text, category) in enumerate(prompts):
+    for number, prompt in enumerate(prompts):
         turns.append(
             Turn(
                 request_id=f"{plan.run}-{number:05d}",
                 session_id=f"{plan.run}-{number:05d}",
                 turn=1,
-                category=category or str(rng.choice(_categories(plan))),
-                text=text,
+                category=prompt.category or str(rng.choice(_categories(plan))),
+                text=prompt.text,
                 seed=derive_seed(plan.seed, "request", number),
                 max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
+                right_reply=prompt.reply,
             )
         )
     return turns
@@ -67,15 +79,20 @@ def check_prompts(plan: RunPlan) -> None:
     """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is already up."""
     if plan.workload.sessions is None:
         fixed_turns(plan)
+    else:
+        _session_prompts(plan)
 
 
-def prompt_texts(prompts: PromptSet, count: int) -> list[tuple[str, str | None]]:
-    """The first `count` prompts of a set with their category (null: the workload decides)."""
+def first_prompts(prompts: PromptSet, count: int) -> list[Prompt]:
+    """The first `count` prompts of a set."""
     if isinstance(prompts, PromptFile):
-        return _read_prompt_file(prompts, count)
+        found = _read_prompt_file(prompts)
+        if len(found) < count:
+            raise PromptError(f"prompts {prompts.path}: has {len(found)} prompts; the run needs {count}")
+        return found[:count]
     # The seed is the set's own: workloads that share a set send the same prompts.
     rng = np.random.default_rng(derive_seed("prompts", canonical_json(prompts)))
-    return [(_random_text(prompts, rng), None) for _ in range(count)]
+    return [Prompt(_random_text(prompts, rng)) for _ in range(count)]
 
 
 def sessions(plan: RunPlan) -> list[Session]:
@@ -88,7 +105,7 @@ def sessions(plan: RunPlan) -> list[Session]:
     if settings is None or plan.duration_s is None:
         raise ValueError(f"run {plan.run}: is not session traffic")
     rng = np.random.default_rng(plan.seed)
-    categories = _categories(plan)
+    categories, prompts = _categories(plan), _session_prompts(plan)
     drift = _drift(plan.duration_s, settings.category_time_s, len(categories), rng)
     found: list[Session] = []
     due = 0.0
@@ -101,7 +118,9 @@ def sessions(plan: RunPlan) -> list[Session]:
             continue
         weights = np.exp(2.0 * drift[int(due)])
         category = str(rng.choice(categories, p=weights / weights.sum()))
-        found.append(Session(due_s=due, turns=_session_turns(plan, settings, len(found), category, rng)))
+        found.append(
+            Session(due_s=due, turns=_session_turns(plan, settings, len(found), category, prompts.get(category, []), rng))
+        )
 
 
 def prompts_sha256(texts: list[str]) -> str:
@@ -120,23 +139,41 @@ def _drift(duration_s: float, correlation_s: float, categories: int, rng: np.ran
     return drift
 
 
-def _session_turns(plan: RunPlan, settings: Sessions, number: int, category: str, rng: np.random.Generator) -> list[Turn]:
+def _session_prompts(plan: RunPlan) -> dict[str, list[Prompt]]:
+    """The prompts of a file by category, those that session traffic draws from; none where prompts are made as it goes."""
+    if not isinstance(plan.prompts, PromptFile):
+        return {}
+    rows = _read_prompt_file(plan.prompts)
+    found = {category: [row for row in rows if row.category in (category, None)] for category in _categories(plan)}
+    empty = [category for category, some in found.items() if not some]
+    if empty:
+        raise PromptError(f"prompts {plan.prompts.path}: has no prompt of category {empty[0]!r}, which run {plan.run} sends")
+    return found
+
+
+def _session_turns(
+    plan: RunPlan, settings: Sessions, number: int, category: str, prompts: list[Prompt], rng: np.random.Generator
+) -> list[Turn]:
     count = int(rng.integers(settings.turns[0], settings.turns[1] + 1))
-    if not isinstance(plan.prompts, RandomWords):
-        raise PromptError(f"run {plan.run}: session traffic takes random_words prompts; found kind {plan.prompts.kind!r}")
     return [
         Turn(
             request_id=f"{plan.run}-{number:05d}-{turn}",
             session_id=f"{plan.run}-{number:05d}",
             turn=turn,
             category=category,
-            text=_random_text(plan.prompts, rng),
+            text=_turn_text(plan.prompts, prompts, rng),
             seed=derive_seed(plan.seed, "session", number, turn),
             max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
             think_time_s=0.0 if turn == 1 else float(rng.uniform(settings.think_time_s[0], settings.think_time_s[1])),
         )
         for turn in range(1, count + 1)
     ]
+
+
+def _turn_text(prompts: PromptSet, of_category: list[Prompt], rng: np.random.Generator) -> str:
+    if isinstance(prompts, RandomWords):
+        return _random_text(prompts, rng)
+    return of_category[int(rng.integers(len(of_category)))].text
 
 
 def _categories(plan: RunPlan) -> list[str]:
@@ -153,7 +190,7 @@ def _random_text(prompts: RandomWords, rng: np.random.Generator) -> str:
     return " ".join([*words, prompts.instruction]).strip()
 
 
-def _read_prompt_file(prompts: PromptFile, count: int) -> list[tuple[str, str | None]]:
+def _read_prompt_file(prompts: PromptFile) -> list[Prompt]:
     path = Path(prompts.path)
     if prompts.sha256 == "unresolved":
         raise PromptError(f"prompts {path}: sha256 is unresolved; put the hash of the file that you mean into the config")
@@ -164,14 +201,12 @@ def _read_prompt_file(prompts: PromptFile, count: int) -> list[tuple[str, str | 
     found = hashlib.sha256(data).hexdigest()
     if found != prompts.sha256:
         raise PromptError(f"prompts {path}: sha256 is {found}; the config says {prompts.sha256}")
-    lines = data.decode().splitlines()
-    if len(lines) < count:
-        raise PromptError(f"prompts {path}: has {len(lines)} prompts; the run needs {count}")
     rows = []
-    for number, line in enumerate(lines[:count], start=1):
+    for number, line in enumerate(data.decode().splitlines(), start=1):
         try:
             row = json.loads(line)
-            rows.append((str(row["prompt"]), str(row["category"]) if "category" in row else None))
+            given = {key: str(row[key]) for key in ("category", "reply") if key in row}
+            rows.append(Prompt(str(row["prompt"]), **given))
         except (ValueError, KeyError, TypeError) as error:
             raise PromptError(f"prompts {path}, line {number}: needs a JSON object with the key prompt: {error}") from error
     return rows

@@ -21,7 +21,9 @@ async def scrape(session: aiohttp.ClientSession, url: str) -> str:
         return await response.text()
 
 
-async def wait_until_quiet(session: aiohttp.ClientSession, url: str, timeout_s: float, settle_s: float) -> str:
+async def wait_until_quiet(
+    session: aiohttp.ClientSession, url: str, timeout_s: float, settle_s: float, *, speculation: bool = True
+) -> str:
     """Wait until nothing runs and counters stand still, for `settle_s` at least; return the last scrape.
 
     `settle_s` covers one log interval: a server writes the line of its last interval only when that interval is over.
@@ -33,7 +35,7 @@ async def wait_until_quiet(session: aiohttp.ClientSession, url: str, timeout_s: 
     while time.monotonic() < deadline:
         await asyncio.sleep(POLL_S)
         now = await scrape(session, url)
-        if not quiet(last, now):
+        if not quiet(last, now, speculation=speculation):
             quiet_since = time.monotonic()
         elif time.monotonic() - quiet_since >= settle_s:
             return now

@@ -60,12 +60,8 @@ def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
     server = plan.server
     command = [_expand(part) for part in server.command]
     command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
-    command += [
-        "--speculative-config",
-        canonical_json(server.speculative),
-        "--per-request-spec-decode-metrics",
-        "detailed",
-    ]
+    if server.speculative is not None:
+        command += ["--speculative-config", canonical_json(server.speculative), "--per-request-spec-decode-metrics", "detailed"]
     for name, value in server.arguments.items():
         if value is True:
             command.append(f"--{name}")

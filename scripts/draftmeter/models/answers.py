@@ -9,12 +9,12 @@ from draftmeter.study import KnownAnswerModel, Study
 def known_answers(study: Study, model_name: str) -> dict[str, Any]:
     """Expected counts per request, one entry a combination of group, sampling settings and reply limit.
 
-    A valid known-answer study has one K for all its servers. Raises ValueError for a model without known answers.
+    A valid study has one K for all servers of such a model. Raises ValueError for a model without known answers.
     """
     model = study.models[model_name]
     if not isinstance(model, KnownAnswerModel):
         raise ValueError(f"models.{model_name}: source is {model.source}; only a known_answer model has known answers")
-    k = next(s.speculative.num_speculative_tokens for s in study.servers.values() if s.model == model_name)
+    k = next(s.speculative.num_speculative_tokens for s in study.servers.values() if s.model == model_name and s.speculative)
     return {
         "model": {"name": model_name, "seed": model.seed, "temperature": model.temperature, "draft_tokens": k},
         "settings": [_answer(model, setting, k) for setting in settings(study)],
@@ -22,8 +22,8 @@ def known_answers(study: Study, model_name: str) -> dict[str, Any]:
 
 
 def settings(study: Study) -> list[Setting]:
-    """Every distinct setting that a request of the study's runs can have, in a fixed order."""
-    workloads = {study.runs[run].workload for server in study.servers.values() for run in server.runs}
+    """Every distinct setting that a request to a known-answer server can have, in a fixed order."""
+    workloads = {workload for server in study.known_answer_servers() for workload in study.workloads_of(server)}
     found = {
         Setting(category, sampling.temperature, sampling.top_p, sampling.top_k, max_tokens)
         for workload in workloads

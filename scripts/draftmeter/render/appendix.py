@@ -49,8 +49,9 @@ def build_appendix(facts: Facts) -> Appendix:
         if fact.unknown is not None:
             notes.append(reasons.setdefault(fact.unknown, f"U{len(reasons) + 1}"))
         groups.setdefault(subject, []).append(Row(key, quantity, fact, notes))
-    labels = {row.workload: row.label for row in facts.table1}
-    return Appendix([Group(_title(subject, labels), rows) for subject, rows in groups.items()], definitions, methods, reasons)
+    return Appendix(
+        [Group(_title(subject, facts.labels), rows) for subject, rows in groups.items()], definitions, methods, reasons
+    )
 
 
 def _title(subject: str, labels: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from draftmeter.facts import CalibrationRow, Fact, SetupRow, Table1Row
 from draftmeter.render import findings
 from draftmeter.render.appendix import Appendix
+from draftmeter.render.beside import beside_context
 from draftmeter.render.claims import claims_context
 from draftmeter.render.escaping import escape_markdown
 from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts
@@ -30,9 +31,9 @@ TITLE_POSITIONS = {"above": "with chances that rise along the draft", "below": "
 class Margins:
     """Margins of the note's own sentences."""
 
+    p: float
     formula: float = findings.FORMULA_MARGIN
     memory: float = findings.MEMORY_MARGIN
-    p: float = findings.P_LIMIT
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
         "side": partial(findings.side, limit=0.0),
         "calibrating": facts.study.kind == "known_answer",
         "findings": found,
-        "margins": Margins(),
+        "margins": Margins(p=findings.p_limit(facts)),
         "title_endings": title_endings(found),
         "intervals": PRODUCTION_INTERVALS,
         "thresholds": [PRODUCTION_INTERVALS, *facts.parts_of(PRODUCTION_INTERVALS, r"t\d+")],
@@ -73,6 +74,7 @@ def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
         **_positions(facts),
         **_streams(facts),
         **claims_context(facts),
+        **beside_context(facts),
         **_calibration_summary(facts.calibration),
         **_unknowns(facts),
         "checks": facts.checks,

@@ -31,6 +31,8 @@ class Facts(Strict):
     study: StudyFacts
     setup: list[SetupRow] = Field(min_length=1)
     facts: dict[str, Fact]
+    labels: dict[str, str]
+    """Of each workload that has facts, what it is called; there are more than in Table 1."""
     table1: list[Table1Row]
     calibration: list[CalibrationRow]
     checks: dict[str, CheckSummary]

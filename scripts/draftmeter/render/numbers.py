@@ -22,12 +22,13 @@ DIGITS = {
     "tokens": 2,
     "tokens per step": 2,
     "ratio": 1,
+    "times": 2,
     "correlation": 2,
     "p value": 3,
     "AIC": 1,
 }
 # Times and rates span orders of magnitude: three significant digits, and never more than three after the point.
-SIGNIFICANT = {"s", "min", "h", "drafts per second"}
+SIGNIFICANT = {"s", "min", "h", "drafts per second", "tokens per second"}
 SIGNED = {"relative", "correlation"}
 PERCENT = {"fraction", "relative"}
 SILENT = {"count", "ratio", "correlation", "fraction", "relative", "p value", "AIC"}

@@ -18,6 +18,7 @@ NAMES = {
     "corrections": "Corrections active",
     "starts": "Starts",
     "attempts": "Boots that took several attempts",
+    "processor": "Kind of processor",
     "hardware": "Hardware",
     "driver": "Driver",
     "model_revision": "Model revision",
@@ -45,6 +46,8 @@ def build_setup_table(facts: Facts) -> SetupTable:
         found -= {"source"}
     unsaid = {key for key in found if all(stored) and all(server[key] in (None, []) for server in servers)}
     servers = [server | {"source": server["source"] or "its records"} for server in servers]
+    # Of a server that makes no drafts that is no number.
+    servers = [server | {"k": "none" if server["k"] == 0 else server["k"]} for server in servers]
     keys = [key for key in NAMES if key in found - unsaid] + sorted(found - unsaid - set(NAMES))
     rows = [(key, NAMES.get(key, key), [_text(server.get(key)) for server in servers]) for key in keys]
     return SetupTable(rows, [NAMES[key].lower() for key in NAMES if key in unsaid - {"attempts", "git_commit"}])

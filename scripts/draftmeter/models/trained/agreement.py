@@ -7,8 +7,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from draftmeter.models.trained.decoder import Decoder
-from draftmeter.models.trained.questions import names_answer
 from draftmeter.models.trained.reference import Acceptance, SamplingRule, acceptance, replay, same_steps, speculate
+from draftmeter.scoring import is_right
 
 ROWS_AT_ONCE = 16
 SEED = 17
@@ -62,7 +62,7 @@ def replies_to(model: Decoder, prompts: Sequence[Sequence[int]], rule: SamplingR
 def right_answers(tokenizer: Tokenizer, replies: Sequence[Sequence[int]], rows: Sequence[dict[str, Any]]) -> float | None:
     """The share of questions whose reply is right; null where the prompts are no questions."""
     judged = [
-        names_answer(tokenizer.decode(list(reply), skip_special_tokens=False), row["reply"])
+        is_right(tokenizer.decode(list(reply), skip_special_tokens=False), row["reply"])
         for reply, row in zip(replies, rows, strict=True)
         if "reply" in row
     ]

@@ -11,7 +11,7 @@ from draftmeter.models.trained.corpus import CodeFile, Corpus
 
 Rng = np.random.Generator
 
-MIXTURE = {"code": 0.46, "prose": 0.22, "question": 0.05, "reasoning": 0.14, "essay": 0.10, "thinking": 0.03}
+MIXTURE = {"code": 0.44, "prose": 0.20, "question": 0.08, "reasoning": 0.16, "essay": 0.09, "thinking": 0.03}
 """Share of the documents' tokens that each kind gets in training."""
 
 

@@ -1,6 +1,5 @@
 """Questions with one checkable answer and the steps that lead to it. One in ten, by the hash of its text, is held out."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,12 +34,6 @@ class Question:
     steps: list[str]
     reply: str
     answer: str
-
-
-def names_answer(reply: str, wanted: str) -> bool:
-    """Whether a reply (after any thinking part) says what `wanted`, the right reply, says."""
-    said = re.sub(r"\s+", " ", reply.rsplit("</think>", maxsplit=1)[-1]).strip()
-    return said.startswith(wanted.rstrip(".")) and not said[len(wanted.rstrip(".")) :][:1].isalnum()
 
 
 def ask(rng: Rng, held_out: bool, families: dict[str, Callable[[Rng], Question]] | None = None) -> Question:

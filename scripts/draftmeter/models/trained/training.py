@@ -45,10 +45,10 @@ class Settings:
     """
 
     seed: int = 5
-    steps: int = 3000
-    budget_s: float = 4200.0
+    steps: int = 3600
+    budget_s: float = 4500.0
     head_steps: int = 400
-    head_budget_s: float = 900.0
+    head_budget_s: float = 600.0
     rows: int = 8
     length: int = 641
     watch_every: int = 200

@@ -1,0 +1,189 @@
+"""What speculation does to speed: the same requests with it and without, at each number of streams."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from draftmeter.analyse.baseline import Pair
+from draftmeter.analyse.clusters import cells_of, clusters_of_cells
+from draftmeter.analyse.facts import fact
+from draftmeter.analyse.tables import numbers, run_labels
+from draftmeter.facts import Fact
+from draftmeter.stats.clusters import Clusters
+from draftmeter.stats.steps import summed_by
+from draftmeter.stats.uncertainty import Estimate, ratio_of_sums, smooth_function_of_ratios
+
+FloatArray = NDArray[np.float64]
+
+# Fewer clusters say too little about how they differ.
+FEWEST_PROMPTS = 8
+PER_SECOND = "tokens per second"
+TIMES = "times"
+NO_TOKEN = "no token was generated on one side"
+SIDES = {"with": "with speculation", "without": "without speculation"}
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The requests of one side, summed by prompt and boot in the order of their labels, shape (n,); or why they tell no speed."""
+
+    unknown: str | None
+    clusters: Clusters
+    tokens: FloatArray
+    seconds: FloatArray
+    """From sending a request to its last token."""
+    first_s: FloatArray
+    """From sending a request to its first token."""
+    requests: FloatArray
+    run_tokens: float
+    run_seconds: float
+    """From the first request sent to the last token, over all runs."""
+    runs: int
+
+    @property
+    def run_rate(self) -> float | None:
+        """Tokens per second of the whole runs; None where that is unknown."""
+        return self.run_tokens / self.run_seconds if self.unknown is None and self.run_seconds > 0 else None
+
+
+def speed_facts(pairs: Iterable[Pair], confidence: float) -> dict[str, Fact]:
+    """For each pair the speed of a request's stream and of the whole run, with speculation and without, and their ratios.
+
+    Replies differ in length where they are sampled: what is compared is tokens per second, never the time of a reply.
+    """
+    facts: dict[str, Fact] = {}
+    for pair in pairs:
+        sides = {name: _side(requests) for name, requests in zip(SIDES, (pair.speculating, pair.baseline), strict=True)}
+        own: dict[str, Fact] = {}
+        for name, side in sides.items():
+            own |= _of_side(name, side, confidence)
+        own["speedup"] = _speedup(sides["with"], sides["without"], pair.unlike, confidence)
+        own["tokens_per_s_ratio"] = _run_ratio(sides["with"], sides["without"], pair.unlike)
+        facts |= {f"{pair.subject}.{quantity}": one for quantity, one in own.items()}
+    return facts
+
+
+def _side(requests: pd.DataFrame) -> _Side:
+    sent, first, last, tokens = (numbers(requests, name) for name in ("t_sent", "t_first", "t_last", "reply_tokens"))
+    failed = int(requests["error"].notna().sum())
+    lacking = int((~np.isfinite([sent, first, last, tokens]).all(axis=0)).sum())
+    unknown: str | None = None
+    if not len(requests):
+        unknown = "no request is known"
+    elif failed:
+        unknown = f"{failed} of {len(requests)} requests failed"
+    elif lacking:
+        unknown = f"{lacking} of {len(requests)} requests do not say their tokens or times"
+    cells = cells_of(requests)
+    summed_tokens, seconds, first_s, count = summed_by(cells, tokens, last - sent, first - sent, np.ones(len(requests)))
+    runs = pd.DataFrame({"sent": sent, "last": last}).groupby(run_labels(requests).to_numpy(dtype=str))
+    run_seconds = float((runs["last"].max() - runs["sent"].min()).sum())
+    return _Side(
+        unknown,
+        clusters_of_cells(np.unique(cells)),
+        summed_tokens,
+        seconds,
+        first_s,
+        count,
+        float(tokens.sum()),
+        run_seconds,
+        len(runs),
+    )
+
+
+def _of_side(name: str, side: _Side, confidence: float) -> dict[str, Fact]:
+    words = SIDES[name]
+    of_stream = f"tokens of a reply per second from sending its request to its last token, {words}, requests taken together"
+    to_first = f"seconds from sending a request to its first token, {words}, on average"
+    of_run = f"reply tokens per second from the first request sent to the last token, {words}"
+    return {
+        f"speed_{name}": _mean(side, side.tokens, side.seconds, PER_SECOND, of_stream, confidence),
+        f"first_token_s_{name}": _mean(side, side.first_s, side.requests, "s", to_first, confidence),
+        f"tokens_per_s_{name}": _of_runs(side.run_rate, PER_SECOND, of_run, side.runs, side.unknown),
+    }
+
+
+def _mean(side: _Side, y: FloatArray, x: FloatArray, unit: str, definition: str, confidence: float) -> Fact:
+    found = Estimate(None, None, None, None, len(x), side.unknown)
+    if side.unknown is None:
+        found = _enough(ratio_of_sums(y, x, confidence, side.clusters))
+    method = f"own requests; {confidence:.0%} t interval, linearised, in clusters by prompt"
+    return _estimated(found, unit, definition, method)
+
+
+def _speedup(speculating: _Side, baseline: _Side, unlike: str | None, confidence: float) -> Fact:
+    """By linearisation of the log of the ratio over prompts; the sums of a prompt on both sides are one cluster."""
+    found = Estimate(None, None, None, None, len(baseline.tokens), unlike or _why(speculating, baseline))
+    if found.unknown is None:
+        sums = np.column_stack([speculating.tokens, speculating.seconds, baseline.tokens, baseline.seconds])
+        found = (
+            _enough(_log_ratio(sums, confidence, baseline.clusters))
+            if np.all(sums.sum(axis=0) > 0)
+            else replace(found, unknown=NO_TOKEN)
+        )
+    definition = f"tokens per second of a request's stream, {SIDES['with']} over {SIDES['without']}"
+    method = f"own requests; {confidence:.0%} t interval, linearised on the log, in clusters by prompt, both sides in one"
+    return _estimated(found, TIMES, definition, method)
+
+
+def _log_ratio(sums: FloatArray, confidence: float, clusters: Clusters) -> Estimate:
+    """exp of log(y/x) - log(y'/x') with its interval, `sums` (y, x, y', x') of n rows in clusters, shape (n, 4)."""
+    signs = np.array([1, -1, -1, 1])
+    log = smooth_function_of_ratios(
+        sums,
+        np.ones(len(sums)),
+        function=lambda means: float(signs @ np.log(means)),
+        gradient=lambda means: np.asarray(signs / means, dtype=np.float64),
+        confidence=confidence,
+        clusters=clusters,
+    )
+    value, low, high = (None if end is None else float(np.exp(end)) for end in (log.value, log.low, log.high))
+    return replace(log, value=value, low=low, high=high)
+
+
+def _run_ratio(speculating: _Side, baseline: _Side, unlike: str | None) -> Fact:
+    unknown = unlike or _why(speculating, baseline)
+    ratio = None
+    if unknown is None and speculating.run_rate and baseline.run_rate:
+        ratio = speculating.run_rate / baseline.run_rate
+    elif unknown is None:
+        unknown = NO_TOKEN
+    definition = f"reply tokens per second of whole runs, {SIDES['with']} over {SIDES['without']}"
+    return _of_runs(ratio, TIMES, definition, baseline.runs, unknown)
+
+
+def _why(*sides: _Side) -> str | None:
+    return next((f"{side.unknown} {words}" for side, words in zip(sides, SIDES.values(), strict=True) if side.unknown), None)
+
+
+def _enough(found: Estimate) -> Estimate:
+    if found.clusters >= FEWEST_PROMPTS or found.value is None:
+        return found
+    reason = f"no interval: {found.clusters} prompts, at least {FEWEST_PROMPTS} are needed"
+    return replace(found, low=None, high=None, unknown=reason)
+
+
+def _estimated(found: Estimate, unit: str, definition: str, method: str) -> Fact:
+    return fact(
+        found.value,
+        low=found.low,
+        high=found.high,
+        unit=unit,
+        definition=definition,
+        method=method if found.low is not None else "own requests",
+        n=found.clusters,
+        n_unit="prompts",
+        unknown=found.unknown,
+    )
+
+
+def _of_runs(value: float | None, unit: str, definition: str, runs: int, unknown: str | None) -> Fact:
+    """A figure of whole runs; how much it differs from one run to the next cannot be known from so few."""
+    if value is None:
+        unknown = unknown or "the run took no time"
+    else:
+        unknown = "no interval: it is of one run" if runs == 1 else f"no interval: it is of {runs} runs alone"
+    return fact(value, unit=unit, definition=definition, method="own requests", n=runs, n_unit="runs", unknown=unknown)
