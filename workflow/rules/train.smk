@@ -1,4 +1,4 @@
-# Needs: the standard library of this Python. Makes: the small trained model anew. Asked for by name only (an hour on two cores):
+# Needs: the standard library of this Python. Makes: the small trained model anew. Asked for by name only (an hour and a half on two cores):
 # the study uses the weights in models/small-moe. An interrupted training goes on from its checkpoint under results/training.
 
 
@@ -18,6 +18,6 @@ rule train_model:
         },
         work="results/training/small-moe",
     message:
-        "Train the small model (an hour; python -m json.tool results/training/small-moe/history.json shows it)"
+        "Train the small model (an hour and a half; python -m json.tool results/training/small-moe/history.json shows it)"
     script:
         "../../scripts/train_model.py"

@@ -30,7 +30,8 @@ to show speculative decoding with a trained head on two CPU cores; it knows litt
 `</think>` |
 | seed, steps | {settings["seed"]}; {facts["steps"]:,} steps of {settings["rows"]} rows, \
 {facts["tokens"] / 1e6:.1f} million tokens |
-| time | {facts["elapsed_s"] / 60:.0f} minutes of training on two CPU cores in float32 (the machine was shared) |
+| time | {facts["elapsed_s"] / 60:.0f} minutes of training on two CPU cores in float32, beside other work; where the time allowed ends before the \
+steps, as here, the rate falls by the clock, and another run gives other weights |
 | licence | Apache-2.0 for the weights and everything that draftmeter generated; prompt sets quote Python's own files, see below |
 
 ## Training text
