@@ -11,6 +11,9 @@ def model_card(layout: Layout, facts: dict[str, Any]) -> str:
     rows = "\n".join(_row(name, found) for name, found in facts["offline"].items())
     held = "\n".join(_held_out_row(kind, found) for kind, found in facts["held_out"].items())
     sampling = f"temperature {facts['sampling']['temperature']:g}, top_p {facts['sampling']['top_p']:g}"
+    by_clock = ""
+    if facts["steps"] < settings["steps"] + settings["head_steps"]:
+        by_clock = "; the time allowed ended before the steps, so that another run gives other weights"
     return f"""# small-moe: a small trained model with its own multi-token-prediction head
 
 A byte-level language model of {facts["parameters"]:,} parameters, trained from scratch for draftmeter's default study. It exists
@@ -30,8 +33,7 @@ to show speculative decoding with a trained head on two CPU cores; it knows litt
 `</think>` |
 | seed, steps | {settings["seed"]}; {facts["steps"]:,} steps of {settings["rows"]} rows, \
 {facts["tokens"] / 1e6:.1f} million tokens |
-| time | {facts["elapsed_s"] / 60:.0f} minutes of training on two CPU cores in float32, beside other work; where the time allowed ends before the \
-steps, as here, the rate falls by the clock, and another run gives other weights |
+| time | {facts["elapsed_s"] / 60:.0f} minutes of training on two CPU cores in float32{by_clock} |
 | licence | Apache-2.0 for the weights and everything that draftmeter generated; prompt sets quote Python's own files, see below |
 
 ## Training text
