@@ -93,6 +93,8 @@ def _speed(subject: str, speedup: float, half: float | None) -> dict[str, Any]:
         f"{subject}.speed_without": fact(21.4, rate, "speed without", "own requests", 1.0),
         f"{subject}.first_token_s_with": fact(0.21, "s", "first token with", "own requests", 0.01),
         f"{subject}.first_token_s_without": fact(0.18, "s", "first token without", "own requests", 0.01),
+        f"{subject}.paused_share_with": fact(0.0, "fraction", "stood still with", "own requests"),
+        f"{subject}.paused_share_without": fact(0.012, "fraction", "stood still without", "own requests"),
         f"{subject}.tokens_per_s_with": fact(150.0 * speedup, rate, "run with", "own requests", **one),
         f"{subject}.tokens_per_s_without": fact(150.0, rate, "run without", "own requests", **one),
         f"{subject}.speedup": fact(speedup, "times", "with over without", "own requests", half, **short),

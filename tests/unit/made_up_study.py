@@ -160,6 +160,7 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
                 "prompt_tokens": 40 + 3 * (number % 20),
                 "cached_tokens": 16 * (number % 3),
                 "reply_tokens": 1 + drafts + sum(at),
+                "paused_s": 0.0,
                 "reply_token_sha256": f"{identity['run']} {number}",
                 "score": None,
                 "drafts": drafts,

@@ -171,6 +171,7 @@ def _requests(workload: str, streams: int, chance: float, rng: np.random.Generat
                 "prompt_tokens": 100 + number,
                 "cached_tokens": number % 2 * 50,
                 "reply_tokens": 1 + DRAFTS + accepted,
+                "paused_s": None,
                 "reply_token_sha256": None,
                 "score": None,
                 "drafts": DRAFTS,

@@ -44,7 +44,7 @@ def test_the_shipped_archive_is_whole() -> None:
     config = read_config(CONFIG / "archive.yaml")
     assert isinstance(config, Archive)
     stored = find_stored(config, CONFIG)
-    assert [path.parent.parent.name for path in stored.boots] == ["controlled", "production"]
+    assert [path.parent.parent.name for path in stored.boots] == ["baseline", "calibration", "controlled", "production"]
     assert stored.others == []
     assert stored.known_answer == CONFIG / "archive" / "known_answer.json"
     size = sum(path.stat().st_size for path in (CONFIG / "archive").rglob("*") if path.is_file())
@@ -88,8 +88,9 @@ def test_a_mistake_is_named(path: str, value: Any, says: str) -> None:
 
 
 def test_production_alone_is_a_report() -> None:
-    config = parse_config(changed("report/controlled", []))
-    assert config.report.controlled == []
+    config = changed("report/controlled", [])
+    config["report"]["published"] = {}
+    assert parse_config(config).report.controlled == []
 
 
 @pytest.fixture
@@ -209,10 +210,9 @@ def test_what_only_stands_beside_a_study_is_in_no_row_of_the_report(folder: Path
 
 def test_a_served_model_may_have_exact_figures_beside_it(folder: Path) -> None:
     (folder / "exact.json").write_text("{}")
-    config = archive(source("records", None), known_answer="exact.json")
-    assert config.study.kind == "known_answer"
-    config = archive(source("records", None), known_answer="exact.json", study={**SHIPPED["study"], "kind": "served_model"})
-    assert find_stored(config, folder).known_answer == folder / "exact.json"
+    for kind in ("known_answer", "served_model"):
+        config = archive(source("records", None), known_answer="exact.json", study={**SHIPPED["study"], "kind": kind})
+        assert config.study.kind == kind and find_stored(config, folder).known_answer == folder / "exact.json"
 
 
 @pytest.mark.parametrize("ending", ["gz", "zst"])

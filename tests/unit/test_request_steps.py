@@ -27,6 +27,15 @@ def eligible(row: dict[str, Any], k: int = 3) -> list[int | None]:
     return [row[f"eligible_{position}"] for position in range(1, k + 1)]
 
 
+def test_pauses_are_added_up_and_steps_are_none() -> None:
+    rows = [
+        request(1, [1, 0, 0, 0], chunk_times=[0.1, 0.2, 0.9, 1.0, 2.5]),
+        request(2, [1, 0, 0, 0], chunk_times=[3.0]),
+        request(3, [1, 0, 0, 0], chunk_times=[]),
+    ]
+    assert [row["paused_s"] for row in requests_table("", rows, 3).to_pylist()] == [pytest.approx(2.2), 0.0, None]
+
+
 def test_steps_by_hand() -> None:
     row = row_of(ACCEPTED, DRAFTED)
     # At 2: of the four drafts whose first token was accepted the one of one token was never asked. At 3: of the two whose

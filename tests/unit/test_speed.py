@@ -23,6 +23,7 @@ def side(server: str, prompts: list[str], tokens: list[float], seconds: list[flo
             "t_sent": ends - seconds,
             "t_first": ends - 0.75 * np.asarray(seconds),
             "t_last": ends,
+            "paused_s": 0.0,
             "reply_tokens": tokens,
             "error": None,
         }
@@ -50,6 +51,18 @@ def test_by_hand() -> None:
     assert found["tokens_per_s_ratio"].value == pytest.approx(17 / 8)
     assert found["first_token_s_with"].value == pytest.approx(0.25)
     assert found["first_token_s_without"].value == pytest.approx(17 / 8 / 4)
+
+
+@pytest.mark.parametrize(("paused", "told"), [(0.04, True), (0.06, False), (math.nan, True)])
+def test_a_side_that_stood_still_tells_nothing_of_speculation(paused: float, told: bool) -> None:
+    prompts = [f"{number}" for number in range(8)]
+    speculating, baseline = side("s", prompts, [10.0] * 8, [1.0] * 8), side("b", prompts, [10.0] * 8, [2.0] * 8)
+    baseline["paused_s"] = paused * 2.0
+    found = facts(speculating, baseline)
+    assert found["speedup"].value == pytest.approx(2) and (found["speedup"].low is not None) is told
+    assert found["paused_share_without"].value == (None if math.isnan(paused) else pytest.approx(paused))
+    if not told:
+        assert "stood still for 0% of the time with speculation and 6% without it" in (found["speedup"].unknown or "")
 
 
 def test_no_tokens_are_no_speed() -> None:

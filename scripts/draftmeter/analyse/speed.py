@@ -22,6 +22,8 @@ FloatArray = NDArray[np.float64]
 FEWEST_PROMPTS = 8
 PER_SECOND = "tokens per second"
 TIMES = "times"
+# A speed-up says nothing of speculation where pauses took so much more of the time on one side than on the other.
+MOST_PAUSED = 0.05
 NO_TOKEN = "no token was generated on one side"
 SIDES = {"with": "with speculation", "without": "without speculation"}
 
@@ -37,11 +39,19 @@ class _Side:
     """From sending a request to its last token."""
     first_s: FloatArray
     """From sending a request to its first token."""
+    paused_s: FloatArray
+    """In pauses between chunks; nan where that is not known."""
     requests: FloatArray
     run_tokens: float
     run_seconds: float
     """From the first request sent to the last token, over all runs."""
     runs: int
+
+    @property
+    def paused(self) -> float | None:
+        """The part of the requests' time that passed in pauses; None where that is unknown."""
+        paused, seconds = float(self.paused_s.sum()), float(self.seconds.sum())
+        return paused / seconds if self.unknown is None and seconds > 0 and np.isfinite(paused) else None
 
     @property
     def run_rate(self) -> float | None:
@@ -78,7 +88,9 @@ def _side(requests: pd.DataFrame) -> _Side:
     elif lacking:
         unknown = f"{lacking} of {len(requests)} requests do not say their tokens or times"
     cells = cells_of(requests)
-    summed_tokens, seconds, first_s, count = summed_by(cells, tokens, last - sent, first - sent, np.ones(len(requests)))
+    paused = numbers(requests, "paused_s")
+    sums = summed_by(cells, tokens, last - sent, first - sent, paused, np.ones(len(requests)))
+    summed_tokens, seconds, first_s, paused_s, count = sums
     runs = pd.DataFrame({"sent": sent, "last": last}).groupby(run_labels(requests).to_numpy(dtype=str))
     run_seconds = float((runs["last"].max() - runs["sent"].min()).sum())
     return _Side(
@@ -87,6 +99,7 @@ def _side(requests: pd.DataFrame) -> _Side:
         summed_tokens,
         seconds,
         first_s,
+        paused_s,
         count,
         float(tokens.sum()),
         run_seconds,
@@ -102,6 +115,7 @@ def _of_side(name: str, side: _Side, confidence: float) -> dict[str, Fact]:
     return {
         f"speed_{name}": _mean(side, side.tokens, side.seconds, PER_SECOND, of_stream, confidence),
         f"first_token_s_{name}": _mean(side, side.first_s, side.requests, "s", to_first, confidence),
+        f"paused_share_{name}": _paused(side, words),
         f"tokens_per_s_{name}": _of_runs(side.run_rate, PER_SECOND, of_run, side.runs, side.unknown),
     }
 
@@ -119,11 +133,9 @@ def _speedup(speculating: _Side, baseline: _Side, unlike: str | None, confidence
     found = Estimate(None, None, None, None, len(baseline.tokens), unlike or _why(speculating, baseline))
     if found.unknown is None:
         sums = np.column_stack([speculating.tokens, speculating.seconds, baseline.tokens, baseline.seconds])
-        found = (
-            _enough(_log_ratio(sums, confidence, baseline.clusters))
-            if np.all(sums.sum(axis=0) > 0)
-            else replace(found, unknown=NO_TOKEN)
-        )
+        found = replace(found, unknown=NO_TOKEN)
+        if np.all(sums.sum(axis=0) > 0):
+            found = _undisturbed(_enough(_log_ratio(sums, confidence, baseline.clusters)), speculating.paused, baseline.paused)
     definition = f"tokens per second of a request's stream, {SIDES['with']} over {SIDES['without']}"
     method = f"own requests; {confidence:.0%} t interval, linearised on the log, in clusters by prompt, both sides in one"
     return _estimated(found, TIMES, definition, method)
@@ -163,6 +175,29 @@ def _enough(found: Estimate) -> Estimate:
     if found.clusters >= FEWEST_PROMPTS or found.value is None:
         return found
     reason = f"no interval: {found.clusters} prompts, at least {FEWEST_PROMPTS} are needed"
+    return replace(found, low=None, high=None, unknown=reason)
+
+
+def _paused(side: _Side, words: str) -> Fact:
+    return fact(
+        side.paused,
+        unit="fraction",
+        definition=f"part of the requests' time in which a reply stood still for more than half a second, {words}",
+        method="own requests",
+        n=int(side.requests.sum()),
+        n_unit="requests",
+        unknown=None if side.paused is not None else side.unknown or "the times between chunks are not known",
+    )
+
+
+def _undisturbed(found: Estimate, speculating: float | None, baseline: float | None) -> Estimate:
+    """Without an interval where one side stood still much longer than the other: that is hardly the work of speculation."""
+    if found.low is None or speculating is None or baseline is None or abs(speculating - baseline) <= MOST_PAUSED:
+        return found
+    reason = (
+        f"no interval: replies stood still for {speculating:.0%} of the time with speculation and {baseline:.0%} without it, "
+        "as they do on a machine that is held up by others"
+    )
     return replace(found, low=None, high=None, unknown=reason)
 
 

@@ -24,7 +24,18 @@ COUNTERS += ["draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "
 COUNTERS += ["seconds"]
 INTERVALS = [*RUN_KEYS, "workload", "offset", "process", "engine", "start", "end", "window_s", "k", "drafts", "drafts_exact"]
 INTERVALS += ["drafted", "accepted", "accepted_k_exact", "running", "wording"]
-REQUESTS = [*RUN_KEYS, "workload", "request_id", "session_id", "prompt_sha256", "category", "max_tokens", "t_sent", "t_first"]
+REQUESTS = [
+    *RUN_KEYS,
+    "workload",
+    "request_id",
+    "session_id",
+    "prompt_sha256",
+    "category",
+    "max_tokens",
+    "t_sent",
+    "t_first",
+    "paused_s",
+]
 REQUESTS += ["t_last", "prompt_tokens", "cached_tokens", "reply_tokens", "reply_token_sha256", "score", "drafts", "draft_tokens"]
 REQUESTS += ["accepted_tokens", "error"]
 CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "tolerance", "status", "reason"]

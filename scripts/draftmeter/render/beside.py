@@ -32,6 +32,7 @@ def beside_context(facts: Facts) -> dict[str, Any]:
     """The names that the template uses for speed, replies, and servers beside the study; all empty where there is nothing."""
     speeds = _speeds(facts)
     known = [row for row in speeds if row.speedup.value is not None]
+    sure = [row for row in known if row.speedup.low is not None] or known
     calibrating = {row.server for row in facts.calibration} if facts.study.kind == "served_model" else set()
     calibrators = [row for row in facts.setup if row.server in calibrating]
     others = [row for row in facts.setup if row.server not in calibrating]
@@ -42,8 +43,8 @@ def beside_context(facts: Facts) -> dict[str, Any]:
         "faster": _by_workload(speeds, "above"),
         "slower": _by_workload(speeds, "below"),
         "untold": _by_workload(speeds, "cannot tell", "unknown"),
-        "least_sped": min(known, key=lambda row: row.speedup.value or 0.0, default=None),
-        "most_sped": max(known, key=lambda row: row.speedup.value or 0.0, default=None),
+        "least_sped": min(sure, key=lambda row: row.speedup.value or 0.0, default=None),
+        "most_sped": max(sure, key=lambda row: row.speedup.value or 0.0, default=None),
         "baselines": [row for row in facts.setup if row.k == 0],
         "calibrators": calibrators,
         "calibrated_alike": len({(row.engine_version, row.hardware) for row in [*calibrators, *compared]}) == 1,

@@ -78,6 +78,7 @@ REQUESTS = {
     "t_first": REAL,
     "t_last": REAL,
     "n_chunks": WHOLE,
+    "paused_s": REAL,
     "prompt_tokens": WHOLE,
     "cached_tokens": WHOLE,
     "reasoning_tokens": WHOLE,
