@@ -1,7 +1,7 @@
 """How often the 95% intervals of interval statistics hold the truth: simulated traffics of three kinds and three lengths.
 
 `python benchmarks/interval_coverage.py` writes results/coverage.csv and results/coverage.md beside this file. 1,000 traffics
-of each kind and length take about two minutes of two quiet cores; each finished kind and length is kept: start it again to go on.
+of each kind and length take some minutes of two quiet cores; each finished kind and length is kept: start it again to go on.
 """
 
 import argparse
