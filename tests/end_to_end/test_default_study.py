@@ -69,7 +69,10 @@ def test_speculation_is_compared_with_none_over_the_same_requests(study: Path) -
     for workload in ("code", "prose", "evaluation", "reasoning", "synthetic"):
         for streams in (1, 8):
             speedup = facts[f"{workload}.streams_{streams}.speedup"]
-            assert speedup["value"] > 0 and speedup["low"] < speedup["value"] < speedup["high"]
+            assert speedup["value"] > 0
+            # A machine that is held up by others leaves no interval, and says so.
+            disturbed = "stood still" in (speedup["unknown"] or "")
+            assert disturbed or speedup["low"] < speedup["value"] < speedup["high"]
 
 
 def test_at_temperature_0_speculation_changes_no_reply(study: Path) -> None:
