@@ -18,6 +18,16 @@ SPECULATION = (
     "Drafted throughput: %.2f tokens/s, Accepted: %d tokens, Drafted: %d tokens, "
     "Per-position acceptance rate: %s, Avg Draft acceptance rate: %.1f%%"
 )
+# Lines of other wordings, as those servers printed them: one of 2025, and a cumulative one of the V0 engine.
+RATE_FIRST = (
+    "INFO 11-30 05:11:52 [metrics.py:86] SpecDecoding metrics: Draft acceptance rate: 66.7%, "
+    "Mean acceptance length: 3.00, Accepted: 20 tokens, Drafted: 30 tokens, "
+    "Per-position acceptance rate: 0.900, 0.700, 0.400"
+)
+V0 = (
+    "INFO 02-06 03:05:53 metrics.py:475] Speculative metrics: Draft acceptance rate: 0.200, System efficiency: 0.167, "
+    "Number of speculative tokens: 5, Number of accepted tokens: 1, Number of draft tokens: 5, Number of emitted tokens: 1."
+)
 
 
 @dataclass

@@ -246,7 +246,7 @@ def _workloads_of(boots: list[Path]) -> tuple[dict[str, dict[str, str]], str, li
                 clusters = "sessions" if record.streams is None else "prompts"
                 workloads[record.workload] = {"label": record.workload_label, "clusters": clusters}
                 kind = record.study_kind
-                if record.speculative is not None and (kind, record.model.source) != ("served_model", "known_answer"):
+                if record.speculative is not None and not (kind == "served_model" and record.of_known_answer):
                     measured[record.workload] = None
     except RecordError as error:
         raise ConfigError(str(error)) from error

@@ -99,6 +99,11 @@ class Record(Strict):
     requests: int | None = None
     errors: int | None = None
 
+    @property
+    def of_known_answer(self) -> bool:
+        """Whether its model is one that a study writes itself, so that its acceptance is known."""
+        return self.model.source == "known_answer"
+
 
 class RequestRow(Strict):
     """One line of requests.jsonl. Times are Unix seconds of the client's clock; a null is unknown, never zero."""

@@ -5,19 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftmeter.collect.log import is_statistics_line, statistics_text
-from made_up_server import PREFIX, engine_line, speculation_line
+from made_up_server import PREFIX, RATE_FIRST, V0, engine_line, speculation_line
 
 STAMP = "11-30 05:11:52"
 GOOD = speculation_line(STAMP, [1, 2, 3, 4])
-RATE_FIRST = (
-    "INFO 11-30 05:11:52 [metrics.py:86] SpecDecoding metrics: Draft acceptance rate: 66.7%, "
-    "Mean acceptance length: 3.00, Accepted: 20 tokens, Drafted: 30 tokens, "
-    "Per-position acceptance rate: 0.900, 0.700, 0.400"
-)
-V0 = (
-    "INFO 02-06 03:05:53 metrics.py:475] Speculative metrics: Draft acceptance rate: 0.200, System efficiency: 0.167, "
-    "Number of speculative tokens: 5, Number of accepted tokens: 1, Number of draft tokens: 5, Number of emitted tokens: 1."
-)
 
 
 @pytest.mark.parametrize("line", [engine_line(STAMP), GOOD])

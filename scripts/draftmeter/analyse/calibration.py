@@ -28,8 +28,6 @@ FloatArray = NDArray[np.float64]
 
 # Below this many drafts a share is not near enough to normal for its z value to be read as one.
 FEWEST_DRAFTS = 100
-# The source of a model that a study writes itself, as records name it.
-KNOWN_ANSWER = "known_answer"
 COLUMNS = ["server", "run", "subject", "quantity", "drafts", "requests", "exact", "measured", "standard_error", "z"]
 COLUMNS += ["status", "reason"]
 
@@ -88,11 +86,6 @@ def read_known_answer(path: Path) -> KnownAnswer:
     )
 
 
-def of_known_answer(record: Record) -> bool:
-    """Whether a record is of a model whose acceptance is known."""
-    return record.model.source == KNOWN_ANSWER
-
-
 def calibrate(study: Study | Archive, tables: Tables, records: Iterable[Record], known: KnownAnswer) -> list[CalibrationRow]:
     """One row for each run (each category of session traffic) and each position, for tokens per step, verified and emitted.
 
@@ -102,7 +95,8 @@ def calibrate(study: Study | Archive, tables: Tables, records: Iterable[Record],
     boots = tables.counters.groupby("server")["boot"].nunique().to_dict()
     labels = run_labels(tables.counters)
     rows: list[CalibrationRow] = []
-    for record in sorted(filter(of_known_answer, records), key=lambda record: (record.server, record.boot, record.run)):
+    described = [record for record in records if record.of_known_answer]
+    for record in sorted(described, key=lambda record: (record.server, record.boot, record.run)):
         part = tables.of_runs(tables.counters[labels == run_label(record)])
         if part.counters.empty:
             continue

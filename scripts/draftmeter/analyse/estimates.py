@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from draftmeter.analyse.baseline import pairs_of
-from draftmeter.analyse.calibration import KnownAnswer, calibrate, of_known_answer
+from draftmeter.analyse.calibration import KnownAnswer, calibrate
 from draftmeter.analyse.categories import categories_of
 from draftmeter.analyse.claims import judge
 from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, comparison
@@ -130,7 +130,7 @@ def _require_kind(
     others = sorted({record.study_kind for record in records} - {kind})
     if others:
         raise AnalysisError(f"study.kind: found {kind}, but the records say {', '.join(others)}; give the kind of the records")
-    served = kind == "known_answer" or any(map(of_known_answer, records))
+    served = kind == "known_answer" or any(record.of_known_answer for record in records)
     if (known is not None) != served and not (known is None and isinstance(study, Archive)):
         raise AnalysisError(
             f"study.kind: found {kind} {'without' if known is None else 'with'} a known_answer.json; "
@@ -162,7 +162,7 @@ def _require_workloads(study: Study | Archive, tables: Tables) -> None:
 
 def _measured(study: Study | Archive, tables: Tables, records: Sequence[Record]) -> Tables:
     """The rows of what the study is about: beside another model, a known-answer model shows only that the instrument is right."""
-    calibrating = [run_label(record) for record in records if of_known_answer(record)]
+    calibrating = [run_label(record) for record in records if record.of_known_answer]
     if study.study.kind == "known_answer" or not calibrating:
         return tables
     return tables.of_runs(tables.counters[~run_labels(tables.counters).isin(calibrating)])
