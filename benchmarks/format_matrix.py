@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "formats"))
 from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
 from log_truth import Case, judge
 
-from draftmeter.collect.log import Known, read_log
+from draftmeter.formats.log import Known, read_log
 
 
 def problems_of(case: Case) -> list[str]:

@@ -30,7 +30,7 @@ APPLICATION = (
 LIBRARY = """
 import sys
 from datetime import UTC, datetime
-from draftmeter.collect.log import Known, read_log
+from draftmeter.formats.log import Known, read_log
 with open(sys.argv[1], "rb") as stream:
     reading = read_log(stream, Known(zone="+00:00", near=datetime(2031, 12, 1, tzinfo=UTC)))
     print(sum(batch.num_rows for batch in reading.batches()))

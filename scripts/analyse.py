@@ -14,10 +14,11 @@ from draftmeter.analyse.memory import CURVE_COLUMNS
 from draftmeter.analyse.published import read_published
 from draftmeter.analyse.setup import read_records
 from draftmeter.analyse.tables import read_tables, write_csv
-from draftmeter.archive import Archive, parse_config
 from draftmeter.job import job
 from draftmeter.strict import write_json
-from draftmeter.study import Study
+from draftmeter.study.archive import Archive
+from draftmeter.study.config import parse_config
+from draftmeter.study.schema import Study
 
 logger = logging.getLogger("analyse")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from draftmeter.job import job
 from draftmeter.models.answers import known_answers
 from draftmeter.strict import write_json
-from draftmeter.study import parse_study
+from draftmeter.study.config import parse_study
 
 if "snakemake" in globals():
     smk = globals()["snakemake"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from draftmeter.archive import StoredSource
 from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.job import job
+from draftmeter.study.archive import StoredSource
 
 log = logging.getLogger("collect")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from draftmeter.job import job
 from draftmeter.models.lock import lock_models
-from draftmeter.study import parse_study
+from draftmeter.study.config import parse_study
 
 if "snakemake" in globals():
     smk = globals()["snakemake"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from draftmeter.job import job
 from draftmeter.measure.boot import measure_boot
-from draftmeter.plan import BootPlan
+from draftmeter.study.plan import BootPlan
 
 if "snakemake" in globals():
     smk = globals()["snakemake"]

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from draftmeter.job import job
 from draftmeter.models.prepare import prepare_model
-from draftmeter.study import Model
+from draftmeter.study.schema import Model
 
 if "snakemake" in globals():
     smk = globals()["snakemake"]

@@ -17,10 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from draftmeter.models.trained.agreement import ServedReply, agreement, independent
-from draftmeter.models.trained.export import read_model
-from draftmeter.models.trained.reference import SamplingRule
-from draftmeter.models.trained.tokens import read_tokenizer
+from draftmeter_training.agreement import ServedReply, agreement, independent
+from draftmeter_training.export import read_model
+from draftmeter_training.reference import SamplingRule
+from draftmeter_training.tokens import read_tokenizer
 
 
 def main() -> int:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from draftmeter.job import job
-from draftmeter.models.trained.card import model_card
-from draftmeter.models.trained.corpus import Corpus, read_corpus
-from draftmeter.models.trained.decoder import DEPTH
-from draftmeter.models.trained.export import read_model, write_model
-from draftmeter.models.trained.offline import MAX_TOKENS, REPLIES, offline_acceptance
-from draftmeter.models.trained.prompts import write_prompt_sets
-from draftmeter.models.trained.reference import SamplingRule
-from draftmeter.models.trained.training import Settings, tokenizer_of, train
-from draftmeter.render.training_curves import plot_training
 from draftmeter.strict import write_json
+from draftmeter_training.card import model_card
+from draftmeter_training.corpus import Corpus, read_corpus
+from draftmeter_training.curves import plot_training
+from draftmeter_training.decoder import DEPTH
+from draftmeter_training.export import read_model, write_model
+from draftmeter_training.offline import MAX_TOKENS, REPLIES, offline_acceptance
+from draftmeter_training.prompts import write_prompt_sets
+from draftmeter_training.reference import SamplingRule
+from draftmeter_training.training import Settings, tokenizer_of, train
 
 RULE = SamplingRule(temperature=0.7)
 

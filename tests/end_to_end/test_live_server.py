@@ -21,16 +21,16 @@ import pytest
 import yaml
 from study_run import server_processes, snakemake, write_config
 
-from draftmeter.collect.prometheus import Scrape, read_scrape
+from draftmeter.formats.metrics import Scrape, read_scrape
 from draftmeter.measure.client import Client, open_session
 from draftmeter.measure.progress import Progress
 from draftmeter.measure.prompts import fixed_turns
 from draftmeter.measure.scrape import wait_until_quiet
 from draftmeter.measure.server import running_server
 from draftmeter.measure.traffic import send_run
-from draftmeter.plan import BootPlan, RunPlan, plan_boot
-from draftmeter.provenance import model_revision
-from draftmeter.study import read_study
+from draftmeter.record.provenance import model_revision
+from draftmeter.study.config import read_study
+from draftmeter.study.plan import BootPlan, RunPlan, plan_boot
 from real_prometheus import prometheus
 
 pytestmark = pytest.mark.server

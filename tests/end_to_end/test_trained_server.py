@@ -9,8 +9,8 @@ import pytest
 from study_run import ROOT, server_processes, write_config
 
 from draftmeter.measure.server import running_server
-from draftmeter.plan import plan_boot
-from draftmeter.study import read_study
+from draftmeter.study.config import read_study
+from draftmeter.study.plan import plan_boot
 
 pytestmark = pytest.mark.server
 

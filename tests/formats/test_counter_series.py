@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.collect.counter_series import CounterResult, CounterSeries, Row, counter_series, scrape_pace
-from draftmeter.collect.engine_counts import Counters, EngineKey, EngineReading
-from draftmeter.collect.exposition import Exposition
-from draftmeter.collect.prometheus import read_exposition
+from draftmeter.formats.counter_series import CounterResult, CounterSeries, Row, counter_series, scrape_pace
+from draftmeter.formats.counters import Counters, EngineKey, EngineReading
+from draftmeter.formats.exposition import Exposition
+from draftmeter.formats.metrics import read_exposition
 from made_up_server import ServerState, exposition
 
 START = 1796000000.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.collect.log import Known, LogReading, read_log
+from draftmeter.formats.log import Known, LogReading, read_log
 from made_up_server import PREFIX, engine_line, speculation_line
 
 STAMP = "11-30 05:11:52"

@@ -8,7 +8,7 @@ import pytest
 from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
 from log_truth import COLUMNS, Case, judge
 
-from draftmeter.collect.log import Known, LogReading, read_log
+from draftmeter.formats.log import Known, LogReading, read_log
 
 Rows = list[dict[str, Any]]
 

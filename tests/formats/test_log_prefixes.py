@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from draftmeter.collect.log import Known, LogReading, read_log
+from draftmeter.formats.log import Known, LogReading, read_log
 from made_up_server import engine_line, speculation_line
 
 STAMP = "11-30 05:11:52"

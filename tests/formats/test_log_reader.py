@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.collect.log import Known, LogFound, LogReading, read_log
-from draftmeter.collect.log import scan as scan_module
-from draftmeter.collect.log import store as store_module
+from draftmeter.formats.log import Known, LogFound, LogReading, read_log
+from draftmeter.formats.log import scan as scan_module
+from draftmeter.formats.log import store as store_module
 from made_up_server import PREFIX, RATE_FIRST, V0, engine_line, speculation_line
 
 STAMP = "11-30 05:11:52"
@@ -319,7 +319,7 @@ def test_many_rows_go_through_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     content = "".join(engine_line(STAMP) + "\n" + speculation_line(STAMP, [n + 1, 2, 3, 4]) + "\n" for n in range(500))
     whole = read(content).table()
     monkeypatch.setattr(store_module, "MOST_ROWS_IN_MEMORY", 30)
-    monkeypatch.setattr("draftmeter.collect.log.rows.BATCH", 100)
+    monkeypatch.setattr("draftmeter.formats.log.rows.BATCH", 100)
     reading = read(content)
     first, second = (pa.concat_tables(reading.batches()) for _ in range(2))
     assert first.equals(whole) and second.equals(whole)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.collect.log import is_statistics_line, statistics_text
+from draftmeter.formats.log import is_statistics_line, statistics_text
 from made_up_server import PREFIX, RATE_FIRST, V0, engine_line, speculation_line
 
 STAMP = "11-30 05:11:52"

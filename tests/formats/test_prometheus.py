@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.collect.prometheus import MetricsError, count_changes, difference, quiet, read_scrape
+from draftmeter.formats.metrics import MetricsError, count_changes, difference, quiet, read_scrape
 from made_up_server import ServerState, exposition
 
 COUNT = st.integers(0, 10**10)

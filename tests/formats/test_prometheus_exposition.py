@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.collect.engine_counts import Counters, EngineKey
-from draftmeter.collect.prometheus import read_exposition, read_scrape, relevant_lines
+from draftmeter.formats.counters import Counters, EngineKey
+from draftmeter.formats.metrics import read_exposition, read_scrape, relevant_lines
 from made_up_server import ServerState, exposition
 
 SPECULATION_FAMILIES = [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftmeter.watched import ScrapeRow, Session, Watched, write_watched
+from draftmeter.record.watched import ScrapeRow, Session, Watched, write_watched
 from made_up_server import ServerState, engine_line, exposition, speculation_line
 
 HISTOGRAMS = ([10, 20, 30, 40], [40, 30, 20, 10], [5, 5, 5, 5], [100, 0, 0, 900])

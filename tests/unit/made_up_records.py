@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from draftmeter.record import Boot, BootRun, Record, RequestRow, Revision
+from draftmeter.record.run import Boot, BootRun, Record, RequestRow, Revision
 from draftmeter.strict import canonical_json, write_json
 from made_up_server import ServerState, engine_line, exposition, speculation_line
 

@@ -9,7 +9,8 @@ from made_up_facts import fail_calibration, made_up_facts
 from made_up_figures import RISING, fact
 from made_up_study import CONFIG, MadeUp, make_up
 
-from draftmeter.study import Study, parse_study
+from draftmeter.study.config import parse_study
+from draftmeter.study.schema import Study
 
 GREEDY, KNOWN = "greedy", "known"
 # Runs that the baseline executes too, and how often as fast each was made with speculation.

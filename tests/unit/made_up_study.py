@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from draftmeter.plan import boot_names
-from draftmeter.record import Record
+from draftmeter.record.run import Record
 from draftmeter.strict import write_json
-from draftmeter.study import Study, parse_study
+from draftmeter.study.config import parse_study
+from draftmeter.study.plan import boot_names
+from draftmeter.study.schema import Study
 
 CONFIG = Path(__file__).parents[2] / "config" / "calibration.yaml"
 K = 3

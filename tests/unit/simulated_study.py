@@ -10,8 +10,9 @@ import pandas as pd
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
-from draftmeter.archive import Archive, archive_of, parse_config
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, accepted_drafts, simulate
+from draftmeter.study.archive import Archive, archive_of
+from draftmeter.study.config import parse_config
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"
 K = 3

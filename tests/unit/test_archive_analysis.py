@@ -14,10 +14,11 @@ from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
-from draftmeter.archive import Archive, archive_of, parse_config
 from draftmeter.render.facts import Facts
 from draftmeter.render.note import render_note
 from draftmeter.render.table1 import build_table1, render_table1_latex
+from draftmeter.study.archive import Archive, archive_of
+from draftmeter.study.config import parse_config
 
 PAPER = Path(__file__).parents[2] / "paper"
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"

@@ -19,11 +19,12 @@ from draftmeter.measure.client import ClientError
 from draftmeter.measure.prompts import PromptError
 from draftmeter.measure.server import ServerError
 from draftmeter.models.prepare import prepare_model
-from draftmeter.plan import BootPlan, plan_boot
-from draftmeter.record import RecordError, read_boot, read_record, read_requests
-from draftmeter.redaction import redacted, redacted_environment
+from draftmeter.record.provenance import redacted, redacted_environment
+from draftmeter.record.run import RecordError, read_boot, read_record, read_requests
 from draftmeter.strict import write_json
-from draftmeter.study import FolderModel, PromptFile, parse_study
+from draftmeter.study.config import parse_study
+from draftmeter.study.plan import BootPlan, plan_boot
+from draftmeter.study.schema import FolderModel, PromptFile
 from interrupts import hears_ctrl_c
 
 TESTS = Path(__file__).parents[1]
@@ -217,7 +218,7 @@ def test_a_stream_that_cannot_be_read_is_a_failed_request(folder: Path) -> None:
 def test_a_signal_in_mid_run_leaves_no_process(folder: Path, number: signal.Signals) -> None:
     (folder / "plan.json").write_text(plan("slow", quiet_timeout_s=60.0).model_dump_json())
     code = (
-        "import json, sys; from pathlib import Path; from draftmeter.plan import BootPlan;"
+        "import json, sys; from pathlib import Path; from draftmeter.study.plan import BootPlan;"
         "from draftmeter.measure.boot import measure_boot; f = Path(sys.argv[1]);"
         "measure_boot(BootPlan.model_validate(json.loads((f / 'plan.json').read_text())),"
         " f / 'model' / 'model.json', f / 'records' / 'boot.json', f / 'logs')"

@@ -17,7 +17,8 @@ from draftmeter.models.known_answer import (
     expect,
     served_distribution,
 )
-from draftmeter.study import KnownAnswerModel, read_study
+from draftmeter.study.config import read_study
+from draftmeter.study.schema import KnownAnswerModel
 
 CONFIG = Path(__file__).parents[2] / "config" / "calibration.yaml"
 STUDY = read_study(CONFIG)

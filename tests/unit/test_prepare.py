@@ -15,7 +15,8 @@ from draftmeter.models.checkpoint import BYTES, HIDDEN, group_tokens
 from draftmeter.models.known_answer import build_chain
 from draftmeter.models.lock import lock_models, read_lock, with_locked_revisions
 from draftmeter.models.prepare import ModelError, prepare_model
-from draftmeter.study import ConfigError, FolderModel, HubModel, KnownAnswerModel, read_study
+from draftmeter.study.config import read_study
+from draftmeter.study.schema import ConfigError, FolderModel, HubModel, KnownAnswerModel
 
 CONFIGS = Path(__file__).parents[2] / "config"
 H200 = read_study(CONFIGS / "h200.yaml")

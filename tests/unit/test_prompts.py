@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from draftmeter.measure.prompts import Prompt, PromptError, check_prompts, first_prompts, fixed_turns, sessions
-from draftmeter.plan import RunPlan, plan_boot
-from draftmeter.study import PromptFile, RandomWords, read_study
+from draftmeter.study.config import read_study
+from draftmeter.study.plan import RunPlan, plan_boot
+from draftmeter.study.schema import PromptFile, RandomWords
 
 STUDY = read_study(Path(__file__).parents[2] / "config" / "calibration.yaml")
 RUNS = {run.run: run for server in STUDY.servers for run in plan_boot(STUDY, server, "boot-1").runs}

@@ -21,7 +21,7 @@ from draftmeter.collect.reading.reading import read_paths
 from draftmeter.collect.reading.settings import Settings
 from draftmeter.collect.reading.sources import read_source
 from draftmeter.collect.reading.tables import read_tables
-from draftmeter.record import RequestRow
+from draftmeter.record.run import RequestRow
 from made_up_server import ServerState, exposition
 
 SETTINGS = Settings(zone="+00:00", year=2026, log_interval_s=10.0)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from made_up_records import START, log_lines, random_requests, record, request, server_states
 
-from draftmeter.collect.log import Known, read_log
-from draftmeter.collect.prometheus import Difference, count_changes, difference, read_scrape
 from draftmeter.collect.reconcile import Check, Sources, reconcile
-from draftmeter.record import RequestRow
+from draftmeter.formats.log import Known, read_log
+from draftmeter.formats.metrics import Difference, count_changes, difference, read_scrape
+from draftmeter.record.run import RequestRow
 from made_up_server import ServerState, exposition
 
 ROWS = random_requests(12)

@@ -16,9 +16,9 @@ from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
-from draftmeter.archive import Archive
 from draftmeter.facts import Fact
-from draftmeter.record import Record
+from draftmeter.record.run import Record
+from draftmeter.study.archive import Archive
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"
 STUDY = served_study()

@@ -10,7 +10,7 @@ from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.setup import setup_rows as rows_of
 from draftmeter.analyse.tables import COUNTERS, INTERVALS, Tables
 from draftmeter.facts import SetupRow
-from draftmeter.record import Record
+from draftmeter.record.run import Record
 
 NOTHING = Tables(*(pd.DataFrame(columns=names) for names in (COUNTERS, INTERVALS, [], [])))
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from draftmeter.plan import FEWEST_REQUESTS, boot_names, derive_seed, plan_boot
-from draftmeter.study import ConfigError, parse_study, read_study
+from draftmeter.study.config import parse_study, read_study
+from draftmeter.study.plan import FEWEST_REQUESTS, boot_names, derive_seed, plan_boot
+from draftmeter.study.schema import ConfigError
 
 CONFIGS = Path(__file__).parents[2] / "config"
 DEFAULT: dict[str, Any] = yaml.safe_load((CONFIGS / "calibration.yaml").read_text())

@@ -9,17 +9,17 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from draftmeter.models.trained import training as loop  # noqa: E402
-from draftmeter.models.trained.conversations import MIXTURE, Conversation  # noqa: E402
-from draftmeter.models.trained.corpus import read_corpus  # noqa: E402
-from draftmeter.models.trained.decoder import Decoder, Experts  # noqa: E402
-from draftmeter.models.trained.export import named_weights, read_model, write_model  # noqa: E402
-from draftmeter.models.trained.layout import Layout, config_json, layout_of  # noqa: E402
-from draftmeter.models.trained.losses import watch  # noqa: E402
-from draftmeter.models.trained.optimiser import initialise, orthogonal  # noqa: E402
-from draftmeter.models.trained.rows import held_out_rows, training_rows  # noqa: E402
-from draftmeter.models.trained.tokens import CHAT_TEMPLATE, END_ID, THINK_END_ID, THINK_ID, conversation_ids, prompt_ids  # noqa: E402
-from draftmeter.models.trained.training import Settings, head_rate_factor, rate_factor, tokenizer_of, train  # noqa: E402
+from draftmeter_training import training as loop  # noqa: E402
+from draftmeter_training.conversations import MIXTURE, Conversation  # noqa: E402
+from draftmeter_training.corpus import read_corpus  # noqa: E402
+from draftmeter_training.decoder import Decoder, Experts  # noqa: E402
+from draftmeter_training.export import named_weights, read_model, write_model  # noqa: E402
+from draftmeter_training.layout import Layout, config_json, layout_of  # noqa: E402
+from draftmeter_training.losses import watch  # noqa: E402
+from draftmeter_training.optimiser import initialise, orthogonal  # noqa: E402
+from draftmeter_training.rows import held_out_rows, training_rows  # noqa: E402
+from draftmeter_training.tokens import CHAT_TEMPLATE, END_ID, THINK_END_ID, THINK_ID, conversation_ids, prompt_ids  # noqa: E402
+from draftmeter_training.training import Settings, head_rate_factor, rate_factor, tokenizer_of, train  # noqa: E402
 
 TINY = Layout(
     vocabulary=400,

@@ -5,9 +5,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
-from draftmeter.models.trained.decoder import DEPTH, Decoder  # noqa: E402
-from draftmeter.models.trained.layout import Layout  # noqa: E402
-from draftmeter.models.trained.reference import (  # noqa: E402
+from draftmeter_training.decoder import DEPTH, Decoder  # noqa: E402
+from draftmeter_training.layout import Layout  # noqa: E402
+from draftmeter_training.reference import (  # noqa: E402
     Reply,
     SamplingRule,
     acceptance,
@@ -16,7 +16,7 @@ from draftmeter.models.trained.reference import (  # noqa: E402
     same_steps,
     speculate,
 )
-from draftmeter.models.trained.tokens import END_ID  # noqa: E402
+from draftmeter_training.tokens import END_ID  # noqa: E402
 
 LAYOUT = Layout(
     vocabulary=16,

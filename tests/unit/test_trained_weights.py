@@ -36,9 +36,9 @@ def test_acceptance_differs_between_workloads_and_the_reference_replays_itself()
 def test_the_stored_weights_still_draft_as_stated():
     pytest.importorskip("torch")
     pytest.importorskip("tokenizers")
-    from draftmeter.models.trained.export import read_model  # noqa: PLC0415
-    from draftmeter.models.trained.reference import SamplingRule, acceptance, speculate  # noqa: PLC0415
-    from draftmeter.models.trained.tokens import prompt_ids, read_tokenizer  # noqa: PLC0415
+    from draftmeter_training.export import read_model  # noqa: PLC0415
+    from draftmeter_training.reference import SamplingRule, acceptance, speculate  # noqa: PLC0415
+    from draftmeter_training.tokens import prompt_ids, read_tokenizer  # noqa: PLC0415
 
     model, tokenizer = read_model(MODEL / "checkpoint"), read_tokenizer(MODEL / "checkpoint")
     rows = [json.loads(line) for line in (MODEL / "prompts" / "code.jsonl").read_text().splitlines()[:8]]

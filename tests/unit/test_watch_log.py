@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from draftmeter.measure.watch.followed import LONGEST_LINE_BYTES, FollowedLog, Kept, LogFileError, Mark
 from draftmeter.measure.watch.kept_lines import KeptLines
-from draftmeter.watched import WatchedError
+from draftmeter.record.watched import WatchedError
 
 PADDING = "x" * 300  # so that the places of a log can be told apart
 

@@ -12,7 +12,7 @@ import pytest
 from watch_scene import HISTOGRAM, PAGE, SECRET, FakeServer, fake_server, histogram, logged, wait_until
 
 from draftmeter.cli import main
-from draftmeter.watched import read_scrapes, read_watched
+from draftmeter.record.watched import read_scrapes, read_watched
 from interrupts import hears_ctrl_c
 from made_up_server import engine_line
 

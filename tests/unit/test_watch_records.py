@@ -9,7 +9,7 @@ import pytest
 from watch_scene import EVERY_S, HISTOGRAM, FakeServer, Watch, fake_server, histogram, rows
 
 from draftmeter.measure.watch.lock import locked
-from draftmeter.watched import ScrapeRow, WatchedError, read_scrapes, read_watched
+from draftmeter.record.watched import ScrapeRow, WatchedError, read_scrapes, read_watched
 
 
 @pytest.fixture

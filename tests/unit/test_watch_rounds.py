@@ -20,10 +20,10 @@ from watch_scene import (
     wait_until,
 )
 
-from draftmeter.collect.exposition import read_exposition
+from draftmeter.formats.exposition import read_exposition
 from draftmeter.measure.watch.rounds import Grid
 from draftmeter.measure.watch.watching import ServerUnusable
-from draftmeter.watched import read_watched
+from draftmeter.record.watched import read_watched
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from watch_scene import HISTOGRAM, SECRET, logged
 
-from draftmeter.collect.engine_counts import Counters
-from draftmeter.collect.exposition import read_exposition
 from draftmeter.commands.watch import _formulas
+from draftmeter.formats.counters import Counters
+from draftmeter.formats.exposition import read_exposition
 from draftmeter.measure.watch.address import AddressError, parse_address
 from draftmeter.measure.watch.durations import DurationError, parse_duration, show_duration
 from draftmeter.measure.watch.totals import Totals

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from draftmeter.collect.counter_series import CounterResult, counter_series
-from draftmeter.collect.exposition import read_exposition
-from draftmeter.collect.log import statistics_text
-from draftmeter.collect.log.scan import WORDS
 from draftmeter.commands.watch import _formulas
+from draftmeter.formats.counter_series import CounterResult, counter_series
+from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.log import statistics_text
+from draftmeter.formats.log.scan import WORDS
 from draftmeter.measure.watch.address import parse_address
 from draftmeter.measure.watch.followed import Kept
 from draftmeter.measure.watch.watching import Wanted, watch
-from draftmeter.watched import ScrapeRow, read_scrapes
+from draftmeter.record.watched import ScrapeRow, read_scrapes
 from made_up_server import ServerState, exposition, speculation_line
 
 EVERY_S = 0.1

@@ -14,8 +14,8 @@ import yaml
 
 from analyse import Outputs, analyse
 from collect import collect
-from draftmeter.archive import SourceSettings, archive_of
-from draftmeter.study import read_study
+from draftmeter.study.archive import SourceSettings, archive_of
+from draftmeter.study.config import read_study
 
 ROOT = Path(__file__).parents[2]
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")

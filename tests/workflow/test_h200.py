@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from draftmeter.measure.server import server_command
-from draftmeter.plan import plan_boot
-from draftmeter.study import read_study
+from draftmeter.study.config import read_study
+from draftmeter.study.plan import plan_boot
 
 CONFIGS = Path(__file__).parents[2] / "config"
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from study_run import write_config
 
-from draftmeter.archive import Archive
-from draftmeter.study import Study, read_study
+from draftmeter.study.archive import Archive
+from draftmeter.study.config import read_study
+from draftmeter.study.schema import Study
 
 ROOT = Path(__file__).parents[2]
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")

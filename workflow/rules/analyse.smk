@@ -10,7 +10,6 @@ PUBLISHED = (
 
 rule analyse:
     input:
-        modules("stats", "analyse"),
         **{table: f"results/tables/{table}.parquet" for table in TABLES},
         records=BOOTS,
         known_answer=ANSWERS,
@@ -31,6 +30,7 @@ rule analyse:
         "results/logs/analyse.log",
     localrule: True
     params:
+        code=code_of("facts.py", "strict.py", "study", "stats", "analyse"),
         study=study_json,
     message:
         "Estimate acceptance, its variation and its uncertainty"

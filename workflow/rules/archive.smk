@@ -1,5 +1,5 @@
 # What an archive has in place of models and boots: stored records and files, at paths relative to the config's folder.
-from draftmeter.archive import find_stored
+from draftmeter.study.archive import find_stored
 
 try:
     STORED = find_stored(STUDY, Path(os.path.relpath(workflow.configfiles[-1])).parent)

@@ -3,7 +3,6 @@
 
 rule check_results:
     input:
-        modules("analyse"),
         calibration="results/estimates/calibration.csv",
         checks="results/tables/checks.parquet",
         # The note announces a failed check itself: it must be there to be read when this rule ends the run.
@@ -13,6 +12,8 @@ rule check_results:
     log:
         "results/logs/check_results.log",
     localrule: True
+    params:
+        code=code_of("analyse"),
     message:
         "Check every measured share against the exact one, and the three sources against each other"
     script:

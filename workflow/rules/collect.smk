@@ -3,7 +3,6 @@
 
 rule collect:
     input:
-        modules("collect"),
         boots=BOOTS,
         files=STORED_FILES,
     output:
@@ -13,6 +12,7 @@ rule collect:
         "results/logs/collect.log",
     localrule: True
     params:
+        code=code_of("strict.py", "formats", "record", "study", "collect"),
         stored=lambda wildcards: STORED_SOURCES,
     message:
         "Collect records and stored files into tables"

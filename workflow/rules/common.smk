@@ -1,11 +1,13 @@
 # The validated config, the paths of the results, and what rules need to know of both.
+import hashlib
 import os
 import sys
 from pathlib import Path
 
-from draftmeter.archive import Archive, parse_config
+from draftmeter.study.config import parse_config
+from draftmeter.study.archive import Archive
 from draftmeter.strict import canonical_json
-from draftmeter.study import ConfigError
+from draftmeter.study.schema import ConfigError
 
 ROOT = Path(workflow.current_basedir).parents[1]
 
@@ -28,14 +30,15 @@ NOTE = multiext("results/paper/note", ".md", ".html", ".pdf")
 CHECKED = "results/estimates/checked.json"
 
 
-def modules(*rooms):
-    """The library's files of these rooms and of the hall between them: a change to one reruns the rules that use it (a measurement runs again only for another plan or model)."""
+def code_of(*rooms):
+    """A digest of the library's code in these rooms: as a parameter it reruns a rule when what the rule does has changed."""
     library = ROOT / "scripts" / "draftmeter"
-    found = [
-        *library.glob("*.py"),
-        *(path for room in rooms for path in (library / room).rglob("*.py")),
-    ]
-    return sorted(os.path.relpath(path) for path in found)
+    digest = hashlib.sha256()
+    for path in sorted(path for room in rooms for path in library.glob(room)):
+        for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(f"{module.relative_to(library)}\n".encode())
+            digest.update(module.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def study_json(wildcards):

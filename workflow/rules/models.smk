@@ -15,14 +15,13 @@ rule lock_models:
 
 
 rule prepare_model:
-    input:
-        checkpoint_modules,
     output:
         model="results/models/{model}/model.json",
     log:
         "results/logs/prepare_model-{model}.log",
     localrule: True
     params:
+        code=checkpoint_code,
         model=lambda wildcards: canonical_json(STUDY.models[wildcards.model]),
     message:
         "Prepare model {wildcards.model}"
@@ -31,14 +30,13 @@ rule prepare_model:
 
 
 rule answer_known:
-    input:
-        modules("models"),
     output:
         answers="results/models/{model}/known_answer.json",
     log:
         "results/logs/answer_known-{model}.log",
     localrule: True
     params:
+        code=code_of("models"),
         study=study_json,
         model=lambda wildcards: wildcards.model,
     message:

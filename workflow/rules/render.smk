@@ -3,7 +3,6 @@
 
 rule plot_figure1:
     input:
-        modules("render"),
         facts="results/estimates/facts.json",
         intervals="results/estimates/figure1_intervals.csv",
         fifths="results/estimates/figure1_fifths.csv",
@@ -19,6 +18,7 @@ rule plot_figure1:
         "results/logs/plot_figure1.log",
     localrule: True
     params:
+        code=code_of("facts.py", "render"),
         bin_width=STUDY.analysis.histogram_bin_width,
     message:
         "Plot Figure 1"
@@ -28,7 +28,6 @@ rule plot_figure1:
 
 rule plot_figure2:
     input:
-        modules("render"),
         facts="results/estimates/facts.json",
         times="results/estimates/figure2.csv",
     output:
@@ -42,6 +41,8 @@ rule plot_figure2:
     log:
         "results/logs/plot_figure2.log",
     localrule: True
+    params:
+        code=code_of("facts.py", "render"),
     message:
         "Plot Figure 2"
     script:
@@ -50,7 +51,6 @@ rule plot_figure2:
 
 rule plot_figure3:
     input:
-        modules("render"),
         facts="results/estimates/facts.json",
         curve="results/estimates/figure3.csv",
     output:
@@ -64,6 +64,8 @@ rule plot_figure3:
     log:
         "results/logs/plot_figure3.log",
     localrule: True
+    params:
+        code=code_of("facts.py", "render"),
     message:
         "Plot Figure 3"
     script:
@@ -72,7 +74,6 @@ rule plot_figure3:
 
 rule render_note:
     input:
-        modules("render"),
         facts="results/estimates/facts.json",
         table1="results/estimates/table1.csv",
         figure1_svg="results/paper/figure1.svg",
@@ -104,6 +105,8 @@ rule render_note:
     log:
         "results/logs/render_note.log",
     localrule: True
+    params:
+        code=code_of("facts.py", "render"),
     message:
         "Render Table 1 and the note"
     script:

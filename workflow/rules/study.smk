@@ -1,6 +1,6 @@
 # What only a study that measures has: boots, models, and what a measuring job asks for.
 from draftmeter.models.lock import with_locked_revisions
-from draftmeter.plan import boot_names, known_answer_model_name, plan_boot
+from draftmeter.study.plan import boot_names, known_answer_model_name, plan_boot
 
 MODELS_LOCK = "models.lock.json"
 
@@ -19,14 +19,12 @@ ANSWERS_OF = known_answer_model_name(STUDY)
 ANSWERS = [f"results/models/{ANSWERS_OF}/known_answer.json"] if ANSWERS_OF else []
 
 
-def checkpoint_modules(wildcards):
+def checkpoint_code(wildcards):
     """What decides the bytes of a checkpoint that the study writes; other models are not ours to rewrite."""
     written = STUDY.models[wildcards.model].source == "known_answer"
-    names = ["known_answer.py", "checkpoint.py"] if written else []
-    return [
-        os.path.relpath(ROOT / "scripts" / "draftmeter" / "models" / name)
-        for name in names
-    ]
+    return (
+        code_of("models/known_answer.py", "models/checkpoint.py") if written else None
+    )
 
 
 def resource(name):

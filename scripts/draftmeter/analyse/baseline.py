@@ -8,7 +8,7 @@ import pandas as pd
 
 from draftmeter.analyse.setup import hardware_of
 from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
-from draftmeter.record import Record
+from draftmeter.record.run import Record
 
 # What the two must have in common, by its name in words.
 ALIKE: Mapping[str, Callable[[Record], str]] = {

@@ -18,11 +18,11 @@ from pydantic import ConfigDict, ValidationError
 
 from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.tables import Tables, by_position, numbers, run_label, run_labels
-from draftmeter.archive import Archive, StoredWorkload
 from draftmeter.facts import CalibrationRow
-from draftmeter.record import Record
+from draftmeter.record.run import Record
 from draftmeter.strict import Strict
-from draftmeter.study import Sampling, Study, Workload
+from draftmeter.study.archive import Archive, StoredWorkload
+from draftmeter.study.schema import Sampling, Study, Workload
 
 FloatArray = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from draftmeter.stats.pooled_lines import pooled_by_blocks
 from draftmeter.stats.positions import EqualityTest
 from draftmeter.stats.resample import BlockEstimate
 from draftmeter.stats.uncertainty import Estimate, ratio_of_sums
-from draftmeter.study import Analysis
+from draftmeter.study.schema import Analysis
 
 FloatArray = NDArray[np.float64]
 

@@ -26,11 +26,11 @@ from draftmeter.analyse.speed import speed_facts
 from draftmeter.analyse.surveyed import Surveyed, surveyed
 from draftmeter.analyse.table1 import keys_of, table1_rows
 from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
-from draftmeter.archive import Archive
 from draftmeter.facts import CalibrationRow, Claim, Comparison, Fact
-from draftmeter.plan import derive_seed
-from draftmeter.record import Record
-from draftmeter.study import Study
+from draftmeter.record.run import Record
+from draftmeter.study.archive import Archive
+from draftmeter.study.plan import derive_seed
+from draftmeter.study.schema import Study
 
 JOINED = f"{SUBJECT}_{INTERVAL_S:g}s"
 

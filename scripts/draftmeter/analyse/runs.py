@@ -12,7 +12,7 @@ from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.analyse.workload import workload_facts
 from draftmeter.facts import Fact
 from draftmeter.stats.runs import other_clients, streams_slope
-from draftmeter.study import Analysis
+from draftmeter.study.schema import Analysis
 
 FloatArray = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, known, numbers
 from draftmeter.facts import SetupRow
-from draftmeter.record import Record, RecordError, read_boot, read_record
+from draftmeter.record.run import Record, RecordError, read_boot, read_record
 
 K_KEY = "num_speculative_tokens"
 

@@ -12,7 +12,7 @@ from draftmeter.facts import Fact
 from draftmeter.stats.blocks import FEWEST_BLOCKS
 from draftmeter.stats.resample import lines_in_words
 from draftmeter.stats.survey import Settings, Survey, survey
-from draftmeter.study import Analysis
+from draftmeter.study.schema import Analysis
 
 # Intervals, of ten seconds each in the published study: the curve goes to 30 minutes there.
 CURVE_INTERVALS = 180

@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 from draftmeter.analyse.tables import Tables
-from draftmeter.archive import Archive
 from draftmeter.facts import Fact
-from draftmeter.study import Study
+from draftmeter.study.archive import Archive
+from draftmeter.study.schema import Study
 
 COUNTS = ("drafts", "draft_tokens", "accepted", "requests")
 QUANTITIES = re.compile(

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.record import Record
+from draftmeter.record.run import Record
 from draftmeter.strict import write_atomically
 
 FloatArray = NDArray[np.float64]

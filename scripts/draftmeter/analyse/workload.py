@@ -21,7 +21,6 @@ from draftmeter.analyse.requests import request_facts
 from draftmeter.analyse.tables import Tables
 from draftmeter.analyse.totals import Totals, totals_of, with_short_drafts
 from draftmeter.facts import Fact
-from draftmeter.plan import derive_seed
 from draftmeter.stats.acceptance import (
     CountsError,
     accepted_over_drafted,
@@ -31,7 +30,8 @@ from draftmeter.stats.acceptance import (
     tokens_per_step,
 )
 from draftmeter.stats.pooled import pooled_names, pooled_values
-from draftmeter.study import Analysis
+from draftmeter.study.plan import derive_seed
+from draftmeter.study.schema import Analysis
 
 FloatArray = NDArray[np.float64]
 

@@ -1,1 +1,1 @@
-"""The only room that knows the formats of vLLM: records in, tidy tables and cross-checks out."""
+"""Records and stored files in, tidy tables and cross-checks out."""

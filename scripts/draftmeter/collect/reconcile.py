@@ -10,9 +10,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-from draftmeter.collect.prometheus import Counts, Scrape, count_changes
 from draftmeter.collect.reading.columns import position_names, positions_of
-from draftmeter.record import Record, RequestRow
+from draftmeter.formats.metrics import Counts, Scrape, count_changes
+from draftmeter.record.run import Record, RequestRow
 
 # 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a double.
 ROUNDING = 1e-12

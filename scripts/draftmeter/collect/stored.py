@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from draftmeter.archive import StoredSource
 from draftmeter.collect.reading.columns import ALL_ENGINES, positions_of
 from draftmeter.collect.reading.inputs import InputError, find_inputs
 from draftmeter.collect.reading.settings import Settings
 from draftmeter.collect.reading.source import Source
 from draftmeter.collect.reading.sources import read_input
 from draftmeter.collect.reconcile import Check, check_counts
+from draftmeter.study.archive import StoredSource
 
 logger = logging.getLogger(__name__)
 

@@ -14,16 +14,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from draftmeter.archive import StoredSource
-from draftmeter.collect.log import Known, read_log
-from draftmeter.collect.prometheus import MetricsError, Scrape, difference, read_scrape
 from draftmeter.collect.reading import columns
 from draftmeter.collect.reading.columns import REAL, TEXT, WHOLE, position_names, schema_of, table_of, widened
 from draftmeter.collect.reading.requests import requests_table
 from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.collect.stored import CollectError, read_stored
-from draftmeter.record import Boot, BootRun, Record, RecordError, open_raw, read_boot, read_raw, read_record, read_requests
+from draftmeter.formats.log import Known, read_log
+from draftmeter.formats.metrics import MetricsError, Scrape, difference, read_scrape
+from draftmeter.record.run import Boot, BootRun, Record, RecordError, open_raw, read_boot, read_raw, read_record, read_requests
 from draftmeter.strict import write_atomically
+from draftmeter.study.archive import StoredSource
 
 RUN = {"server": TEXT, "boot": TEXT, "attempt": WHOLE, "run": TEXT}
 OF_RUN = {"reasoning": TEXT, "streams": WHOLE, "order": WHOLE, "engine_version": TEXT}

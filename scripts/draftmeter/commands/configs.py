@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from draftmeter.archive import Archive, Source, find_stored, parse_config
 from draftmeter.collect.reading.settings import Settings
 from draftmeter.commands.arguments import UnusableInput
 from draftmeter.commands.availability import Answer, Availability
 from draftmeter.commands.offers import of_source
 from draftmeter.commands.report import read_all
 from draftmeter.models.lock import with_locked_revisions
-from draftmeter.study import ConfigError, FolderModel, HubModel, PromptFile, Server, Study, read_yaml
+from draftmeter.study.archive import Archive, Source, find_stored
+from draftmeter.study.config import parse_config, read_yaml
+from draftmeter.study.schema import ConfigError, FolderModel, HubModel, PromptFile, Server, Study
 
 MODELS_LOCK = Path("models.lock.json")
 KIND = "server of a config"

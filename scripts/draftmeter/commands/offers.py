@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftmeter.collect.exposition import read_exposition
 from draftmeter.collect.reading.inputs import open_input
 from draftmeter.collect.reading.source import LOG, METRICS_TEXT, STUDY, WATCHED, Row, Source
-from draftmeter.collect.startup import read_startup
 from draftmeter.commands.availability import Answer, Availability
+from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.startup import read_startup
 from draftmeter.measure.examine import Examined
 
 NOT_IN = "{} holds none"

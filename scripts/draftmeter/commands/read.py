@@ -63,9 +63,9 @@ def _write_archive(paths: Sequence[Path], settings: Settings, out: Path) -> None
     """A config with which Snakemake makes Table 1, Figure 1 and the note of the same files; none where it cannot."""
     import yaml  # noqa: PLC0415  slow to import
 
-    from draftmeter.archive import SourceSettings, archive_of  # noqa: PLC0415
     from draftmeter.strict import write_atomically  # noqa: PLC0415
-    from draftmeter.study import ConfigError  # noqa: PLC0415
+    from draftmeter.study.archive import SourceSettings, archive_of  # noqa: PLC0415
+    from draftmeter.study.schema import ConfigError  # noqa: PLC0415
 
     try:
         config = archive_of(paths, SourceSettings(**asdict(settings)))

@@ -41,11 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Watch until the time is over or a signal comes; 0 then, 1 if the record cannot be written."""
     from rich.console import Console  # noqa: PLC0415  start-up of the other commands stays short
 
-    from draftmeter.collect.log import statistics_text  # noqa: PLC0415
-    from draftmeter.collect.log.scan import WORDS  # noqa: PLC0415
+    from draftmeter.formats.log import statistics_text  # noqa: PLC0415
+    from draftmeter.formats.log.scan import WORDS  # noqa: PLC0415
     from draftmeter.measure.watch.followed import Kept, LogFileError  # noqa: PLC0415
     from draftmeter.measure.watch.watching import ServerUnusable, Wanted, watch  # noqa: PLC0415
-    from draftmeter.watched import WatchedError  # noqa: PLC0415
+    from draftmeter.record.watched import WatchedError  # noqa: PLC0415
 
     try:
         wanted = Wanted(
@@ -75,7 +75,7 @@ def _duration(text: str) -> float:
 
 def _formulas() -> "Formulas":
     """The ratios that the view shows, null where a count is not known or the counts are none that a server can produce."""
-    from draftmeter.collect.engine_counts import Counters  # noqa: PLC0415
+    from draftmeter.formats.counters import Counters  # noqa: PLC0415
     from draftmeter.measure.watch.view import Formulas  # noqa: PLC0415
     from draftmeter.stats.acceptance import CountsError, accepted_over_drafted, chance_at, tokens_per_step  # noqa: PLC0415
 

@@ -15,10 +15,10 @@ from draftmeter.measure.progress import say
 from draftmeter.measure.prompts import check_prompts
 from draftmeter.measure.scrape import QuietTimeout
 from draftmeter.measure.server import RunningServer, ServerError, running_server
-from draftmeter.plan import BootPlan, RunPlan
-from draftmeter.provenance import model_revision
-from draftmeter.record import Boot, BootRun, Record, RecordError, Revision, read_record
+from draftmeter.record.provenance import model_revision
+from draftmeter.record.run import Boot, BootRun, Record, RecordError, Revision, read_record
 from draftmeter.strict import write_json
+from draftmeter.study.plan import BootPlan, RunPlan
 
 
 def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) -> None:

@@ -11,10 +11,10 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
 from draftmeter.measure.prompts import Turn
-from draftmeter.record import RequestRow
+from draftmeter.record.run import RequestRow
 from draftmeter.scoring import is_right
 from draftmeter.strict import canonical_json
-from draftmeter.study import Sampling, Workload
+from draftmeter.study.schema import Sampling, Workload
 
 # What is not sent is taken from the checkpoint's own generation config, behind the back of the record.
 PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}

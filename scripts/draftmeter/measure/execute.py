@@ -6,17 +6,17 @@ from pathlib import Path
 
 import aiohttp
 
-from draftmeter import provenance
-from draftmeter.collect.log import is_statistics_line
+from draftmeter.formats.log import is_statistics_line
 from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
 from draftmeter.measure.scrape import wait_until_quiet
 from draftmeter.measure.server import RunningServer
 from draftmeter.measure.traffic import send_run
-from draftmeter.plan import BootPlan, RunPlan
-from draftmeter.record import Record, RequestRow, Revision
-from draftmeter.redaction import redacted, redacted_environment
+from draftmeter.record import provenance
+from draftmeter.record.provenance import redacted, redacted_environment
+from draftmeter.record.run import Record, RequestRow, Revision
 from draftmeter.strict import write_atomically, write_json
+from draftmeter.study.plan import BootPlan, RunPlan
 
 LOG_ZONE = "+00:00"
 # A server prints the line of an interval a moment after the interval's end.

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from draftmeter.collect.counter_series import scrape_pace
-from draftmeter.collect.exposition import read_exposition
-from draftmeter.collect.history import (
+from draftmeter.formats.counter_series import scrape_pace
+from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.history import (
     EVERY_NAME,
     SelectorError,
     Target,
@@ -26,7 +26,7 @@ from draftmeter.collect.history import (
     texts,
 )
 from draftmeter.measure.prometheus_api import HistoryError, PrometheusServer
-from draftmeter.watched import SCRAPES, ScrapeRow, Session, Watched, write_watched
+from draftmeter.record.watched import SCRAPES, ScrapeRow, Session, Watched, write_watched
 
 POINTS_PER_SERIES = 11_000
 SAMPLES_PER_QUERY = 400_000

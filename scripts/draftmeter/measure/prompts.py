@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from draftmeter.plan import RunPlan, derive_seed
 from draftmeter.strict import canonical_json
-from draftmeter.study import PromptFile, PromptSet, RandomWords, Sessions
+from draftmeter.study.plan import RunPlan, derive_seed
+from draftmeter.study.schema import PromptFile, PromptSet, RandomWords, Sessions
 
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 

@@ -5,7 +5,7 @@ import time
 
 import aiohttp
 
-from draftmeter.collect.prometheus import quiet
+from draftmeter.formats.metrics import quiet
 
 POLL_S = 0.25
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import psutil
 
-from draftmeter.collect.startup import Startup, read_startup
+from draftmeter.formats.startup import Startup, read_startup
 from draftmeter.measure.progress import say
-from draftmeter.plan import BootPlan
 from draftmeter.strict import canonical_json
+from draftmeter.study.plan import BootPlan
 
 HOST = "127.0.0.1"
 STOP_WAIT_S = 20.0

@@ -7,9 +7,9 @@ from collections.abc import Coroutine, Sequence
 from draftmeter.measure.client import Client
 from draftmeter.measure.progress import Progress
 from draftmeter.measure.prompts import Session, Turn, fixed_turns, prompts_sha256, sessions
-from draftmeter.plan import RunPlan
-from draftmeter.record import RequestRow
-from draftmeter.study import Sessions
+from draftmeter.record.run import RequestRow
+from draftmeter.study.plan import RunPlan
+from draftmeter.study.schema import Sessions
 
 
 async def send_run(client: Client, plan: RunPlan, progress: Progress) -> tuple[list[RequestRow], str]:

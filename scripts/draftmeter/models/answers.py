@@ -3,7 +3,7 @@
 from typing import Any
 
 from draftmeter.models.known_answer import Setting, build_chain, expect
-from draftmeter.study import KnownAnswerModel, Study
+from draftmeter.study.schema import KnownAnswerModel, Study
 
 
 def known_answers(study: Study, model_name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 from draftmeter.models.known_answer import END, FIRST_OF_GROUP, PAD, build_chain
 from draftmeter.strict import write_json
-from draftmeter.study import KnownAnswerModel
+from draftmeter.study.schema import KnownAnswerModel
 
 HIDDEN = 512
 HEAD_DIM = 64

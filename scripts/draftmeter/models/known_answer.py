@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.study import CHANCE_SPREAD, END_CONCENTRATION, KnownAnswerModel
+from draftmeter.study.schema import CHANCE_SPREAD, END_CONCENTRATION, KnownAnswerModel
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from draftmeter.models.prepare import ModelError
 from draftmeter.strict import write_json
-from draftmeter.study import ConfigError, HubModel, Study
+from draftmeter.study.schema import ConfigError, HubModel, Study
 
 _HASH = re.compile(r"[0-9a-f]{40}")
 

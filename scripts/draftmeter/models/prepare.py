@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from draftmeter.models.checkpoint import write_checkpoint
-from draftmeter.provenance import folder_revision
+from draftmeter.record.provenance import folder_revision
 from draftmeter.strict import write_json
-from draftmeter.study import FolderModel, HubModel, Model
+from draftmeter.study.schema import FolderModel, HubModel, Model
 
 
 class ModelError(ValueError):

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from draftmeter.collect.counter_series import CounterResult, Part
-from draftmeter.collect.engine_counts import Counters, EngineReading
 from draftmeter.collect.reading.columns import ALL_ENGINES, COUNTED_BY_COUNTERS
 from draftmeter.collect.reading.source import Row
+from draftmeter.formats.counter_series import CounterResult, Part
+from draftmeter.formats.counters import Counters, EngineReading
 
 _COLUMNS = (
     *("drafts", "draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "cached_prompt_tokens"),

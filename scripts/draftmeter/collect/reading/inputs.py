@@ -185,7 +185,7 @@ def _children(name: str, folder: Path, found: Found) -> Iterator[Path]:
 
 def _add_boot(name: str, folder: Path, found: Found) -> None:
     """The runs that boot.json lists: attempts of one boot are never taken together."""
-    from draftmeter.record import RecordError, read_boot  # noqa: PLC0415  its models are slow to import
+    from draftmeter.record.run import RecordError, read_boot  # noqa: PLC0415  its models are slow to import
 
     try:
         boot = read_boot(folder / "boot.json")

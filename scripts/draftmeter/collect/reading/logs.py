@@ -4,11 +4,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from draftmeter.collect.log import Known, LogFound, read_log
 from draftmeter.collect.reading.inputs import Opened
 from draftmeter.collect.reading.settings import Settings
 from draftmeter.collect.reading.source import LOG, Source, unusable
 from draftmeter.collect.reading.sums import rows_of_lines
+from draftmeter.formats.log import Known, LogFound, read_log
 
 NO_STATISTICS = "no statistics lines"
 

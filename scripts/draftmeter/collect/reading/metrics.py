@@ -1,9 +1,9 @@
 """A /metrics text as a source: the counters since the server's start."""
 
-from draftmeter.collect.exposition import read_exposition
 from draftmeter.collect.reading.counts import describe_rows, row_of_reading
 from draftmeter.collect.reading.inputs import Opened
 from draftmeter.collect.reading.source import METRICS_TEXT, Source, unusable
+from draftmeter.formats.exposition import read_exposition
 
 LARGEST = 1 << 26
 

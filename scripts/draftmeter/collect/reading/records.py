@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from draftmeter.collect.counter_series import CounterResult, CounterSeries, counter_series
-from draftmeter.collect.exposition import read_exposition
-from draftmeter.collect.log import Known, LogReading, read_log
 from draftmeter.collect.reading.checks import lines_against_counters
 from draftmeter.collect.reading.columns import INTERVALS, table_of
 from draftmeter.collect.reading.counts import describe_result, row_of_part
@@ -16,8 +13,11 @@ from draftmeter.collect.reading.requests import requests_table
 from draftmeter.collect.reading.settings import Settings
 from draftmeter.collect.reading.source import STUDY, WATCHED, Row, Source, unusable
 from draftmeter.collect.reading.sums import rows_of_lines
-from draftmeter.record import open_raw, read_raw, read_record, read_requests
-from draftmeter.watched import SERVER_LOG, Watched, read_scrapes, read_watched
+from draftmeter.formats.counter_series import CounterResult, CounterSeries, counter_series
+from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.log import Known, LogReading, read_log
+from draftmeter.record.run import open_raw, read_raw, read_record, read_requests
+from draftmeter.record.watched import SERVER_LOG, Watched, read_scrapes, read_watched
 
 ROWS_AT_ONCE = 4096
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from draftmeter.collect.reading.columns import ELIGIBLE, REQUESTS, position_names, table_of
 from draftmeter.collect.reading.source import Row
-from draftmeter.record import RequestRow
+from draftmeter.record.run import RequestRow
 
 # A reply stands still for so long, in seconds, where a machine or a server is held up; a step takes a fraction of that.
 PAUSE_S = 0.5

@@ -6,8 +6,8 @@ from typing import Self
 
 from draftmeter.measure.watch.followed import FollowedLog, Kept, Mark
 from draftmeter.measure.watch.recording import append_whole, open_to_append
+from draftmeter.record.watched import SERVER_LOG, WatchedError, first_problem
 from draftmeter.strict import Strict, write_json
-from draftmeter.watched import SERVER_LOG, WatchedError, first_problem
 
 LOG_POSITION = "log-position.json"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from draftmeter.watched import WatchedError
+from draftmeter.record.watched import WatchedError
 
 LOCK = "watch.lock"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from draftmeter.measure.watch.lock import LOCK
-from draftmeter.watched import (
+from draftmeter.record.watched import (
     SCRAPES,
     WATCH_JSON,
     EndedBy,

@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftmeter.collect.exposition import Exposition
+from draftmeter.formats.exposition import Exposition
 from draftmeter.measure.watch.kept_lines import KeptLines
 from draftmeter.measure.watch.recording import Recording
 from draftmeter.measure.watch.scraper import ScrapeError, Scraper
@@ -13,7 +13,7 @@ from draftmeter.measure.watch.stops import Stop
 from draftmeter.measure.watch.totals import Totals
 from draftmeter.measure.watch.view import Status, View
 from draftmeter.measure.watch.zone import ZoneMeter
-from draftmeter.watched import ScrapeRow
+from draftmeter.record.watched import ScrapeRow
 
 # How long the log is not looked at and nothing is shown where scrapes are further apart. Waking up is what costs most.
 LONGEST_PAUSE_S = 10.0

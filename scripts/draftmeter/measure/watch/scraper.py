@@ -6,8 +6,8 @@ import socket
 import ssl
 import time
 
-from draftmeter.collect.exposition import Exposition, read_exposition
-from draftmeter.collect.prometheus import relevant_lines
+from draftmeter.formats.exposition import Exposition, read_exposition
+from draftmeter.formats.metrics import relevant_lines
 from draftmeter.measure.watch.address import Address
 
 LIMIT_BYTES = 2**26

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from draftmeter.watched import EndedBy
+from draftmeter.record.watched import EndedBy
 
 ENDINGS: dict[signal.Signals, EndedBy] = {
     signal.SIGINT: "Ctrl-C",

@@ -3,9 +3,9 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from draftmeter.collect.counter_series import CounterSeries
-from draftmeter.collect.engine_counts import ALL, Counters, add_up, add_up_known
-from draftmeter.collect.exposition import Exposition
+from draftmeter.formats.counter_series import CounterSeries
+from draftmeter.formats.counters import ALL, Counters, add_up, add_up_known
+from draftmeter.formats.exposition import Exposition
 
 BUCKETS = 30
 SHORTEST_BUCKET_S = 20.0

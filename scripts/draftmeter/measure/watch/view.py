@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from draftmeter.collect.engine_counts import Counters
+from draftmeter.formats.counters import Counters
 from draftmeter.measure.watch.durations import show_duration
 from draftmeter.measure.watch.totals import Totals
 

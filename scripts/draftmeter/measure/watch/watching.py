@@ -17,7 +17,7 @@ from draftmeter.measure.watch.rounds import Rounds
 from draftmeter.measure.watch.scraper import ScrapeError, Scraper
 from draftmeter.measure.watch.stops import stop_on_signals
 from draftmeter.measure.watch.view import Formulas, shown
-from draftmeter.watched import EndedBy, Session, Watched, WatchedError
+from draftmeter.record.watched import EndedBy, Session, Watched, WatchedError
 
 DEFAULT_EVERY_S = 10.0
 SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 1.0, 5.0
@@ -44,7 +44,7 @@ class Wanted:
 def watch(wanted: Wanted, kept: Kept, formulas: Formulas, console: Console) -> EndedBy:
     """Watch until the time is over or a signal comes; return which. `kept` is what may be stored of a log.
 
-    Raises :class:`ServerUnusable`, :class:`draftmeter.watched.WatchedError` or
+    Raises :class:`ServerUnusable`, :class:`draftmeter.record.watched.WatchedError` or
     :class:`draftmeter.measure.watch.followed.LogFileError` if there is nothing to watch or nowhere to write, and OSError
     if the record cannot be written.
     """

@@ -1,0 +1,106 @@
+"""From a study to what one measuring job does: the runs of one boot, scaled, each with a fingerprint."""
+
+import hashlib
+import math
+from typing import Literal
+
+from draftmeter.strict import Strict, canonical_json
+from draftmeter.study.schema import Model, PromptSet, Server, Study, Workload
+
+# A scaled-down run keeps this many requests: clustered standard errors need clusters.
+FEWEST_REQUESTS = 8
+
+
+# Keys of a server that change nothing of what a run measures.
+NOT_DECISIVE = {"precision", "resources", "runs", "boots", "port", "start_timeout_s", "quiet_timeout_s"}
+
+
+class RunPlan(Strict):
+    """One run with everything that decides what is sent."""
+
+    run: str
+    workload_name: str
+    workload: Workload
+    prompts: PromptSet
+    seed: int
+    streams: int | None
+    requests: int | None
+    duration_s: float | None
+
+
+class BootPlan(Strict):
+    """One boot: the server, its model and its runs in order. Analysis settings are absent on purpose."""
+
+    study: str
+    study_kind: Literal["known_answer", "served_model"]
+    server_name: str
+    boot: str
+    replicate: int
+    model_name: str
+    model: Model
+    server: Server
+    runs: list[RunPlan]
+
+    def fingerprint(self, run: RunPlan) -> str:
+        """The sha256 of everything that decides a run's outcome; a record with another one is of another study."""
+        server = self.server.model_dump(mode="json", exclude=NOT_DECISIVE)
+        # A path says where files lie; what is in them is pinned by their hash and by the record's model revision.
+        model = self.model.model_dump(mode="json", exclude={"path"})
+        content = [self.study, self.study_kind, self.server_name, self.boot, model, server]
+        sent = run.model_dump(mode="json", exclude={"workload": {"label"}, "prompts": {"path"}})
+        return hashlib.sha256(canonical_json([content, sent]).encode()).hexdigest()
+
+
+def plan_boot(study: Study, server_name: str, boot: str) -> BootPlan:
+    """The plan of boot `boot` ("boot-1", "boot-2", ...) of a server."""
+    server = study.servers[server_name]
+    replicate = boot_names(study, server_name).index(boot) + 1
+    runs = [_plan_run(study, boot, name) for name in server.runs]
+    return BootPlan(
+        study=study.study.name,
+        study_kind=study.study.kind,
+        server_name=server_name,
+        boot=boot,
+        replicate=replicate,
+        model_name=server.model,
+        model=study.models[server.model],
+        server=server,
+        runs=runs,
+    )
+
+
+def boot_names(study: Study, server_name: str) -> list[str]:
+    """The names of a server's boots, in order."""
+    return [f"boot-{number}" for number in range(1, study.servers[server_name].boots + 1)]
+
+
+def known_answer_model_name(study: Study) -> str | None:
+    """The name of the known-answer model that the study's servers serve, if there is one."""
+    return next(iter(study.served_known_answer_models()), None)
+
+
+def _scaled(requests: int, scale: float) -> int:
+    return max(min(requests, FEWEST_REQUESTS), math.ceil(requests * scale))
+
+
+def derive_seed(*parts: str | int) -> int:
+    """A seed below 2**31 from names and numbers: the same parts give the same seed on every machine."""
+    digest = hashlib.sha256(canonical_json(list(parts)).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def _plan_run(study: Study, boot: str, name: str) -> RunPlan:
+    run = study.runs[name]
+    workload = study.workloads[run.workload]
+    scale = study.study.scale
+    return RunPlan(
+        run=name,
+        workload_name=run.workload,
+        workload=workload,
+        prompts=study.prompts[workload.prompts],
+        # Not of the server: the same run of a baseline sends the same requests.
+        seed=derive_seed(study.study.seed, boot, name),
+        streams=run.streams,
+        requests=None if run.requests is None else _scaled(run.requests, scale),
+        duration_s=None if run.duration_s is None else run.duration_s * scale,
+    )
