@@ -43,8 +43,9 @@ def plan(mode: str, **changes: Any) -> BootPlan:
         "runs": ["pair-off", "evaluation"],
     }
     server |= changes
-    config["runs"]["evaluation"]["requests"] = 16
-    config["runs"]["pair-off"]["requests"] = 12
+    config["workloads"]["evaluation"]["set_size"] = 8
+    config["runs"]["evaluation"]["passes"] = 2
+    config["workloads"]["pair-off"]["set_size"] = 12
     # A study reports session traffic and a controlled workload; the boot of this test leaves both out.
     server["runs"] = [*server["runs"], "traffic"]
     config["servers"]["controlled"]["runs"] = ["reasoning-1"]

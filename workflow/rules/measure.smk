@@ -4,10 +4,14 @@
 rule measure_boot:
     input:
         model=lambda wildcards: f"results/models/{STUDY.servers[wildcards.server].model}/model.json",
+        draft=draft_model,
     output:
         boot="results/records/{server}/{boot}/boot.json",
     log:
         "results/logs/measure_boot-{server}-{boot}.log",
+    # On one machine the boots run one after the other, in the order that was drawn from the seed.
+    priority: lambda wildcards: len(BOOT_ORDER)
+    - BOOT_ORDER.index((wildcards.server, wildcards.boot))
     threads: resource("cpus")
     resources:
         gpu=resource("gpu"),

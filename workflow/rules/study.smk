@@ -1,6 +1,11 @@
 # What only a study that measures has: boots, models, and what a measuring job asks for.
 from draftmeter.models.lock import with_locked_revisions
-from draftmeter.study.plan import boot_names, known_answer_model_name, plan_boot
+from draftmeter.study.plan import (
+    boot_names,
+    boot_order,
+    known_answer_model_name,
+    plan_boot,
+)
 
 MODELS_LOCK = "models.lock.json"
 
@@ -9,6 +14,7 @@ try:
 except ConfigError as error:
     refuse(error)
 
+BOOT_ORDER = boot_order(STUDY)
 BOOTS = [
     f"results/records/{server}/{boot}/boot.json"
     for server in STUDY.servers
@@ -25,6 +31,13 @@ def checkpoint_code(wildcards):
     return (
         code_of("models/known_answer.py", "models/checkpoint.py") if written else None
     )
+
+
+def draft_model(wildcards):
+    """The draft model of a method that has one of its own."""
+    drafting = STUDY.servers[wildcards.server].drafting
+    named = drafting is not None and drafting.model is not None
+    return f"results/models/{drafting.model}/model.json" if named else []
 
 
 def resource(name):

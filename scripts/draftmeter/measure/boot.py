@@ -21,7 +21,7 @@ from draftmeter.strict import write_json
 from draftmeter.study.plan import BootPlan, RunPlan
 
 
-def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) -> None:
+def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, draft_json: Path | None = None) -> None:
     """Execute the runs of `plan` for which no complete record exists, and list all of them in `boot_json`.
 
     Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new attempt, and finished runs
@@ -29,6 +29,12 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
     """
     folder = boot_json.parent
     model_path, revision = model_revision(plan.model_name, model_json)
+    draft_path: str | None = None
+    if plan.server.drafting is not None and plan.server.drafting.model is not None:
+        if draft_json is None:
+            raise ValueError(f"servers.{plan.server_name}.speculative.model: found no model.json of {plan.server.drafting.model}")
+        draft_path, draft = model_revision(plan.server.drafting.model, draft_json)
+        revision = revision.model_copy(update={"draft_revision": draft.revision})
     finished = finished_runs(plan, folder, revision)
     missing = [run for run in plan.runs if run.run not in finished]
     name = f"{plan.server_name}/{plan.boot}"
@@ -40,7 +46,7 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
         attempt_folder = folder / f"attempt-{attempt}"
         attempt_folder.mkdir(parents=True)
         log = logs / f"{plan.server_name}-{plan.boot}-attempt-{attempt}.server.log"
-        with _sigterm_as_exit(), running_server(plan, model_path, log) as server:
+        with _sigterm_as_exit(), running_server(plan, model_path, log, draft_path) as server:
             asyncio.run(_execute_runs(plan, missing, server, revision, attempt_folder))
         finished = finished_runs(plan, folder, revision)
     else:

@@ -53,26 +53,30 @@ class Session:
 
 
 def fixed_turns(plan: RunPlan) -> list[Turn]:
-    """The requests of a run with a fixed number of requests, in the order in which they are sent."""
-    if plan.requests is None:
-        raise ValueError(f"run {plan.run}: has no number of requests")
-    prompts = first_prompts(plan.prompts, plan.requests)
-    rng = np.random.default_rng(plan.seed)
-    turns = []
-    for number, prompt in enumerate(prompts):
-        turns.append(
-            Turn(
-                request_id=f"{plan.run}-{number:05d}",
-                session_id=f"{plan.run}-{number:05d}",
-                turn=1,
-                category=prompt.category or str(rng.choice(_categories(plan))),
-                text=prompt.text,
-                seed=derive_seed(plan.seed, "request", number),
-                max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
-                right_reply=prompt.reply,
-            )
-        )
-    return turns
+    """The requests of a run's passes, in the order in which they are sent.
+
+    A request follows from its prompt and its pass alone, and is named after both: runs of one workload that make
+    another number of passes, at any number of streams and on any server, share the requests of the passes that both make.
+    """
+    if plan.passes is None:
+        raise ValueError(f"run {plan.run}: has no number of passes")
+    prompts = list(enumerate(first_prompts(plan.prompts, plan.set_size)))
+    return [_request(plan, at, number, prompt) for at in range(1, plan.passes + 1) for number, prompt in prompts]
+
+
+def _request(plan: RunPlan, at: int, number: int, prompt: Prompt) -> Turn:
+    rng = np.random.default_rng(derive_seed(plan.seed, "settings", at, number))
+    name = f"{plan.workload_name}-{at:04d}-{number:05d}"
+    return Turn(
+        request_id=name,
+        session_id=name,
+        turn=1,
+        category=prompt.category or str(rng.choice(_categories(plan))),
+        text=prompt.text,
+        seed=derive_seed(plan.seed, "request", at, number),
+        max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
+        right_reply=prompt.reply,
+    )
 
 
 def check_prompts(plan: RunPlan) -> None:
@@ -88,7 +92,9 @@ def first_prompts(prompts: PromptSet, count: int) -> list[Prompt]:
     if isinstance(prompts, PromptFile):
         found = _read_prompt_file(prompts)
         if len(found) < count:
-            raise PromptError(f"prompts {prompts.path}: has {len(found)} prompts; the run needs {count}")
+            raise PromptError(
+                f"prompts {prompts.path}: has {len(found)} prompts; a pass needs {count} (set_size of the workload)"
+            )
         return found[:count]
     # The seed is the set's own: workloads that share a set send the same prompts.
     rng = np.random.default_rng(derive_seed("prompts", canonical_json(prompts)))

@@ -55,13 +55,14 @@ class RunningServer:
         return None if code is None else f"{_ending(code)}\n{tail(self.log)}"
 
 
-def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
+def server_command(plan: BootPlan, model_path: str, port: int, draft_path: str | None = None) -> list[str]:
     """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this interpreter and its prefix."""
     server = plan.server
     command = [_expand(part) for part in server.command]
     command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
-    if server.speculative is not None:
-        command += ["--speculative-config", canonical_json(server.speculative), "--per-request-spec-decode-metrics", "detailed"]
+    if server.drafting is not None:
+        config = canonical_json(server.drafting.for_server(draft_path))
+        command += ["--speculative-config", config, "--per-request-spec-decode-metrics", "detailed"]
     for name, value in server.arguments.items():
         if value is True:
             command.append(f"--{name}")
@@ -96,7 +97,7 @@ def _inherited() -> dict[str, str]:
 
 
 @contextmanager
-def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[RunningServer]:
+def running_server(plan: BootPlan, model_path: str, log: Path, draft_path: str | None = None) -> Iterator[RunningServer]:
     """A healthy server for the time of the block. Raises :class:`ServerError` when it does not become healthy.
 
     The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM (which the caller
@@ -104,7 +105,7 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
     """
     name = f"{plan.server_name}/{plan.boot}"
     port = _port(plan)
-    command = server_command(plan, model_path, port)
+    command = server_command(plan, model_path, port, draft_path)
     environment = server_environment(plan)
     log.parent.mkdir(parents=True, exist_ok=True)
     say(f"{name}: server starts on port {port} (its log: {log})")
