@@ -16,7 +16,8 @@ OWN_ARGUMENTS = (
     *("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name"),
     *("spec-method", "spec-model", "spec-tokens", "disable-log-stats"),
 )
-# Methods whose drafts come from a model of their own; ngram and suffix look into the text, and a model's own head is in its files.
+# Methods whose drafts come from a model of their own. ngram and suffix look into the text, and a
+# model's own head is in its files.
 WITH_DRAFT_MODEL = ("draft_model", "eagle", "eagle3", "medusa", "mlp_speculator")
 WITHOUT_DRAFT_MODEL = ("ngram", "ngram_gpu", "suffix", "mtp")
 OWN_VARIABLES = ("TZ", "VLLM_PLUGINS", "VLLM_LOG_STATS_INTERVAL", "VLLM_LOGGING_LEVEL")
@@ -133,7 +134,7 @@ def _speculation(name: str, server: Server) -> Iterator[str]:
     if drafting.method in WITH_DRAFT_MODEL and drafting.model is None:
         yield f"{key}.model: found none with method {drafting.method!r}; give the draft model's name among the models"
     if drafting.method in WITHOUT_DRAFT_MODEL and drafting.model is not None:
-        yield f"{key}.model: found {drafting.model!r} with method {drafting.method!r}, which has no model of its own; leave it out"
+        yield f"{key}.model: found {drafting.model!r} with method {drafting.method!r}, which has no model of its own; drop it"
     if drafting.model == server.model:
         yield (
             f"{key}.model: found {drafting.model!r}, the model that is served: vLLM would use its own head instead (mtp); "
