@@ -159,7 +159,9 @@ def test_a_busy_server_is_not_measured(folder: Path) -> None:
 
 
 def test_refused_requests_end_the_run_with_the_servers_own_words(folder: Path) -> None:
-    with pytest.raises(ClientError, match=r"16 of 16 requests failed; the first, evaluation-00000: HTTP 400: no such template"):
+    with pytest.raises(
+        ClientError, match=r"16 of 16 requests failed; the first, evaluation-0001-00000: HTTP 400: no such template"
+    ):
         measure(plan("refuses", runs=["evaluation"]), folder)
     assert not (folder / "records" / "attempt-1" / "evaluation").exists()
 

@@ -10,8 +10,7 @@ rule measure_boot:
     log:
         "results/logs/measure_boot-{server}-{boot}.log",
     # On one machine the boots run one after the other, in the order that was drawn from the seed.
-    priority: lambda wildcards: len(BOOT_ORDER)
-    - BOOT_ORDER.index((wildcards.server, wildcards.boot))
+    priority: boot_priority
     threads: resource("cpus")
     resources:
         gpu=resource("gpu"),

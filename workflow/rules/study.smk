@@ -40,6 +40,11 @@ def draft_model(wildcards):
     return f"results/models/{drafting.model}/model.json" if named else []
 
 
+def boot_priority(wildcards):
+    """The boots of a study in their drawn order."""
+    return len(BOOT_ORDER) - BOOT_ORDER.index((wildcards.server, wildcards.boot))
+
+
 def resource(name):
     """What a measuring job asks for, from the server's config."""
 

@@ -79,7 +79,7 @@ def _kind(study: Study) -> Iterator[str]:
             "of which acceptance alone is known"
         )
     drafting = [study.servers[name].drafting for name in calibrating]
-    lengths = {one.num_speculative_tokens for one in drafting if one is not None}
+    lengths = {one.num_speculative_tokens or 0 for one in drafting if one is not None}
     if len(lengths) > 1:
         yield (
             f"servers.*.speculative.num_speculative_tokens: found {sorted(lengths)}; "
