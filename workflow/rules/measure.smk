@@ -11,6 +11,8 @@ rule measure_boot:
         "results/logs/measure_boot-{server}-{boot}.log",
     # On one machine the boots run one after the other, in the order that was drawn from the seed.
     priority: boot_priority
+    conda:
+        "../envs/cpu.yaml"
     threads: resource("cpus")
     resources:
         gpu=resource("gpu"),

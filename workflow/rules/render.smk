@@ -17,6 +17,8 @@ rule plot_figure1:
     log:
         "results/logs/plot_figure1.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
         bin_width=STUDY.analysis.histogram_bin_width,
@@ -41,6 +43,8 @@ rule plot_figure2:
     log:
         "results/logs/plot_figure2.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
     message:
@@ -64,6 +68,8 @@ rule plot_figure3:
     log:
         "results/logs/plot_figure3.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
     message:
@@ -105,6 +111,8 @@ rule render_note:
     log:
         "results/logs/render_note.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
     message:

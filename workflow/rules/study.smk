@@ -1,5 +1,6 @@
 # What only a study that measures has: boots, models, and what a measuring job asks for.
 from draftmeter.models.lock import with_locked_revisions
+from draftmeter.study.archive import Material
 from draftmeter.study.plan import (
     boot_names,
     boot_order,
@@ -15,14 +16,19 @@ except ConfigError as error:
     refuse(error)
 
 BOOT_ORDER = boot_order(STUDY)
-BOOTS = [
-    f"results/records/{server}/{boot}/boot.json"
-    for server in STUDY.servers
-    for boot in boot_names(STUDY, server)
-]
-STORED_FILES, STORED_SOURCES = [], "[]"
 ANSWERS_OF = known_answer_model_name(STUDY)
-ANSWERS = [f"results/models/{ANSWERS_OF}/known_answer.json"] if ANSWERS_OF else []
+MATERIAL = Material(
+    boots=[
+        Path(f"results/records/{server}/{boot}/boot.json")
+        for server in STUDY.servers
+        for boot in boot_names(STUDY, server)
+    ],
+    others=[],
+    files=[],
+    known_answer=(
+        Path(f"results/models/{ANSWERS_OF}/known_answer.json") if ANSWERS_OF else None
+    ),
+)
 
 
 def checkpoint_code(wildcards):
