@@ -25,7 +25,7 @@ from draftmeter.formats.metrics import Scrape, read_scrape
 from draftmeter.measure.client import Client, open_session
 from draftmeter.measure.progress import Progress
 from draftmeter.measure.prompts import fixed_turns
-from draftmeter.measure.scrape import wait_until_quiet
+from draftmeter.measure.quiet import wait_until_quiet
 from draftmeter.measure.server import running_server
 from draftmeter.measure.traffic import send_run
 from draftmeter.record.provenance import model_revision

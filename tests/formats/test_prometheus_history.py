@@ -19,8 +19,7 @@ from draftmeter.formats.exposition import read_exposition
 from draftmeter.formats.history import SelectorError, folder_names, matchers_of, targets_of, texts
 from draftmeter.formats.metrics import relevant_lines
 from draftmeter.measure import prometheus_history
-from draftmeter.measure.prometheus_api import AUTHORIZATION_VARIABLE, HistoryError
-from draftmeter.measure.prometheus_history import fetch_history, history_time
+from draftmeter.measure.prometheus_history import AUTHORIZATION_VARIABLE, HistoryError, fetch_history, history_time
 from draftmeter.record.watched import read_scrapes, read_watched
 
 NOW = 1796000000.0

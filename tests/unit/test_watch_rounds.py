@@ -21,8 +21,7 @@ from watch_scene import (
 )
 
 from draftmeter.formats.exposition import read_exposition
-from draftmeter.measure.watch.rounds import Grid
-from draftmeter.measure.watch.watching import ServerUnusable
+from draftmeter.measure.watch.watching import Grid, ServerUnusable
 from draftmeter.record.watched import read_watched
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from draftmeter.formats.counter_series import CounterResult, CounterSeries, Row
 from draftmeter.formats.metrics import read_exposition
-from draftmeter.measure.prometheus_api import HistoryError
-from draftmeter.measure.prometheus_history import fetch_history
+from draftmeter.measure.prometheus_history import HistoryError, fetch_history
 from draftmeter.record.watched import read_scrapes, read_watched
 from made_up_server import ServerState, exposition
 from real_prometheus import prometheus, wait_for

@@ -62,7 +62,7 @@ def _is_config(path: Path) -> bool:
 def _of_server(url: str, probe: bool) -> Availability:
     from draftmeter.commands.offers import of_server  # noqa: PLC0415  slow to import
     from draftmeter.measure.examine import examine  # noqa: PLC0415
-    from draftmeter.measure.watch.address import API_KEY_VARIABLE, AddressError, parse_address  # noqa: PLC0415
+    from draftmeter.measure.http import API_KEY_VARIABLE, AddressError, parse_address  # noqa: PLC0415
 
     try:
         address = parse_address(url, os.environ.get(API_KEY_VARIABLE))

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import aiohttp
-
 from draftmeter.measure.client import ClientError, open_session
-from draftmeter.measure.execute import execute_run
+from draftmeter.measure.http import NotAnswered
 from draftmeter.measure.progress import say
 from draftmeter.measure.prompts import check_prompts
-from draftmeter.measure.scrape import QuietTimeout
+from draftmeter.measure.quiet import QuietTimeout
+from draftmeter.measure.run import execute_run
 from draftmeter.measure.server import RunningServer, ServerError, running_server
 from draftmeter.record.provenance import model_revision
 from draftmeter.record.run import Boot, BootRun, Record, RecordError, Revision, read_record
@@ -87,11 +86,16 @@ async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServ
             name = f"{plan.server_name}/{plan.boot}: run {number} of {len(runs)} {run.run}"
             try:
                 await execute_run(plan, run, server, revision, session, folder, name)
-            except (ClientError, QuietTimeout, aiohttp.ClientError, TimeoutError) as error:
+            except (ClientError, QuietTimeout, NotAnswered) as error:
                 ending = await _how_it_died(server)
                 if ending is not None:
                     raise ServerError(f"server {plan.server_name}/{plan.boot} died during run {run.run}: {ending}") from error
-                raise ClientError(f"run {run.run}: {error or type(error).__name__}") from error
+                raise ClientError(f"run {run.run}: {_asked(server, error)}") from error
+
+
+def _asked(server: RunningServer, error: Exception) -> str:
+    """What went wrong, and where: an answer that did not come does not say whose it was."""
+    return f"{server.url}/metrics: {error}" if isinstance(error, NotAnswered) else str(error)
 
 
 async def _how_it_died(server: RunningServer) -> str | None:

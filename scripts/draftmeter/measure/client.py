@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
 
+from draftmeter.measure.http import FAILURES, reason_of
 from draftmeter.measure.prompts import Turn
 from draftmeter.record.run import RequestRow
 from draftmeter.scoring import is_right
@@ -18,8 +18,6 @@ from draftmeter.study.schema import Sampling, Workload
 
 # What is not sent is taken from the checkpoint's own generation config, behind the back of the record.
 PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-# A stream that breaks off, a line that is no event, and aiohttp's own complaints (not all of them are ClientErrors).
-UNREADABLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 # The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about a megabyte.
 LINE_LIMIT_BYTES = 2**25
 
@@ -49,8 +47,8 @@ class Client:
         try:
             async with self.session.post(f"{self.url}/v1/chat/completions", json=body) as response:
                 error = await _read_reply(response, reply)
-        except UNREADABLE as failure:
-            raise ClientError(f"server {self.url}: request {turn.request_id} failed: {_named(failure)}") from failure
+        except FAILURES as failure:
+            raise ClientError(f"server {self.url}: request {turn.request_id} failed: {reason_of(failure)}") from failure
         return reply.row(turn, body, due, sent, error), reply.text
 
     def _body(self, turn: Turn, messages: list[dict[str, str]]) -> dict[str, Any]:
@@ -160,13 +158,11 @@ async def _read_reply(response: aiohttp.ClientResponse, reply: "_Reply") -> str 
             return f"HTTP {response.status}: {_reason(await response.text())}"
         async for event in _events(response):
             reply.take(event, time.time())
-    except UNREADABLE as failure:
-        return f"the stream broke off: {_named(failure)}"
+    except json.JSONDecodeError as failure:
+        return f"the stream broke off: {type(failure).__name__}: a line of it is no JSON"
+    except FAILURES as failure:
+        return f"the stream broke off: {reason_of(failure)}"
     return reply.error or (None if reply.whole else "the stream ended before its last chunk")
-
-
-def _named(failure: Exception) -> str:
-    return f"{type(failure).__name__}: {failure}"
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:

@@ -1,7 +1,7 @@
 """Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole group whatever happens."""
 
+import asyncio
 import ctypes
-import http.client
 import os
 import re
 import signal
@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,14 +17,15 @@ from pathlib import Path
 import psutil
 
 from draftmeter.formats.startup import Startup, read_startup
+from draftmeter.measure.http import NotAnswered, ask, session_to
 from draftmeter.measure.progress import say
 from draftmeter.strict import canonical_json
 from draftmeter.study.plan import BootPlan
 
 HOST = "127.0.0.1"
+HEALTH_TIMEOUT_S = 2.0
 STOP_WAIT_S = 20.0
 TAIL_LINES = 15
-
 
 _NAMED_ERROR = re.compile(r"\b[A-Za-z.]*(?:Error|Exception): .{1,300}")
 
@@ -124,7 +124,7 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
             raise ServerError(f"server {name}: cannot run {command[0]!r}: {error.strerror}") from error
     try:
         url = f"http://{HOST}:{port}"
-        _wait_until_healthy(name, url, process, log, plan.server.start_timeout_s)
+        asyncio.run(_wait_until_healthy(name, url, process, log, plan.server.start_timeout_s))
         start_s = time.monotonic() - started
         say(f"{name}: healthy after {start_s:.0f} s")
         startup = read_startup(log.read_text(errors="replace"))
@@ -159,25 +159,21 @@ def _port(plan: BootPlan) -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
+async def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     said = time.monotonic()
-    # A proxy of the site knows nothing of this machine's loopback interface.
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while time.monotonic() < deadline:
-        code = process.poll()
-        if code is not None:
-            raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
-        try:
-            with direct.open(f"{url}/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except (OSError, http.client.HTTPException):
-            pass
-        if time.monotonic() - said > 10:
-            said = time.monotonic()
-            say(f"{name}: still starting, gives up in {deadline - said:.0f} s")
-        time.sleep(0.5)
+    async with session_to() as session:
+        while time.monotonic() < deadline:
+            code = process.poll()
+            if code is not None:
+                raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
+            with suppress(NotAnswered):
+                await ask(session, f"{url}/health", HEALTH_TIMEOUT_S)
+                return
+            if time.monotonic() - said > 10:
+                said = time.monotonic()
+                say(f"{name}: still starting, gives up in {deadline - said:.0f} s")
+            await asyncio.sleep(0.5)
     raise ServerError(f"server {name}: not healthy after {timeout_s:.0f} s (start_timeout_s); {tail(log)}")
 
 

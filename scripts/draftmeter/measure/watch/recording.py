@@ -1,11 +1,14 @@
-"""The writer of a watched record: opens or continues it, appends scrapes, keeps watch.json up to date."""
+"""The writer of a watched record: holds or continues it, appends scrapes, keeps watch.json up to date."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from draftmeter.measure.watch.lock import LOCK
+from filelock import FileLock, Timeout
+
 from draftmeter.record.watched import (
     SCRAPES,
     WATCH_JSON,
@@ -18,6 +21,7 @@ from draftmeter.record.watched import (
     write_watched,
 )
 
+LOCK = "watch.lock"
 BLOCK_BYTES = 2**16
 
 
@@ -40,6 +44,30 @@ def read_continued(folder: Path, url: str, every_s: float | None, zone: str | No
     if zone is not None and found.time_zone_from == "--zone" and zone != found.time_zone:
         raise WatchedError(f"--zone: {folder} has {found.time_zone}, not {zone}; leave --zone out, or give another folder")
     return found
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold `folder` for the time of the block. Raises :class:`WatchedError` with the process that holds it already.
+
+    The kernel gives the lock back when its process ends, so that a file left behind by a kill holds nobody up. The
+    number in the file is only for the message.
+    """
+    path = folder / LOCK
+    lock = FileLock(path, fallback_to_soft=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        holder = path.read_text(errors="replace").strip() if path.exists() else ""
+        raise WatchedError(
+            f"{folder}: process {holder or 'unknown'} is writing this record; end it first, or give another --out"
+        ) from None
+    try:
+        path.write_text(f"{os.getpid()}\n")
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 class Recording:

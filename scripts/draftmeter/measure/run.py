@@ -9,7 +9,7 @@ import aiohttp
 from draftmeter.formats.log import is_statistics_line
 from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
-from draftmeter.measure.scrape import wait_until_quiet
+from draftmeter.measure.quiet import wait_until_quiet
 from draftmeter.measure.server import RunningServer
 from draftmeter.measure.traffic import send_run
 from draftmeter.record import provenance

@@ -6,8 +6,10 @@ import time
 import aiohttp
 
 from draftmeter.formats.metrics import quiet
+from draftmeter.measure.http import ask
 
 POLL_S = 0.25
+SCRAPE_TIMEOUT_S = 30.0
 
 
 class QuietTimeout(RuntimeError):
@@ -15,10 +17,8 @@ class QuietTimeout(RuntimeError):
 
 
 async def scrape(session: aiohttp.ClientSession, url: str) -> str:
-    """The text of the server's /metrics, unchanged."""
-    async with session.get(f"{url}/metrics", timeout=aiohttp.ClientTimeout(total=30)) as response:
-        response.raise_for_status()
-        return await response.text()
+    """The text of the server's /metrics, unchanged. Raises :class:`draftmeter.measure.http.NotAnswered`."""
+    return (await ask(session, f"{url}/metrics", SCRAPE_TIMEOUT_S)).decode()
 
 
 async def wait_until_quiet(

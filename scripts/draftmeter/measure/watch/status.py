@@ -1,7 +1,8 @@
-"""What a watch has counted so far, kept up to date scrape by scrape."""
+"""What a watch shows: how it stands and what it has counted so far, kept up to date scrape by scrape."""
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from draftmeter.formats.counter_series import CounterSeries
 from draftmeter.formats.counters import ALL, Counters, add_up, add_up_known
@@ -9,6 +10,26 @@ from draftmeter.formats.exposition import Exposition
 
 BUCKETS = 30
 SHORTEST_BUCKET_S = 20.0
+
+
+@dataclass
+class Status:
+    """What the view shows besides the counts. Times are Unix seconds."""
+
+    url: str
+    record: str
+    every_s: float
+    started: float
+    ends: float | None
+    engine: str = ""
+    """Model, K and version of the engine in one phrase."""
+    scrapes: int = 0
+    failed: int = 0
+    skipped: int = 0
+    lines: int | None = None
+    """Statistics lines stored; null if no log is followed."""
+    error: str | None = None
+    """Why the last scrape failed; null if it did not."""
 
 
 @dataclass
@@ -58,3 +79,13 @@ class Totals:
         self._buckets.append((number, gained))
         while self._buckets[0][0] <= number - BUCKETS:
             self._buckets.popleft()
+
+
+class View(Protocol):
+    """Something that shows a watch."""
+
+    def show(self, status: Status, totals: Totals, *, last: bool = False) -> None:
+        """Show how things stand now; `last`: nothing comes after it."""
+
+    def say(self, sentence: str) -> None:
+        """Show a sentence that stays."""
