@@ -1,6 +1,8 @@
-"""What a live server, a config, a file or a record offers a study, and what the study could and could not say from it.
+"""What a live server, a config, a file or a record offers a study, and what the study could and
+could not say from it.
 
-A config is validated as Snakemake would do it: a study server by server, an archive by what its files hold.
+A config is validated as Snakemake would do it: a study server by server, an archive by what its
+files hold.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +32,7 @@ FROM_POSITIONS = "the positions of the counters"
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether something is there; null: it cannot be seen from here. `detail` says how, or why not."""
+    """Whether something is there; None: it cannot be seen from here. `detail` says how, or why not."""
 
     there: bool | None
     detail: str
@@ -38,7 +40,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Availability:
-    """What one subject offers. `intervals`: whether counters are read often enough for intervals of their own."""
+    """What one subject offers. `intervals`: whether counters are read often enough for intervals of
+    their own.
+    """
 
     subject: str
     kind: str
@@ -57,7 +61,9 @@ class Availability:
     blocking: Sequence[str] = ()
     """Problems that make a study impossible, whatever else is there."""
     baseline: bool = False
-    """Whether a study runs it without speculation, to compare with: it has no acceptance to measure."""
+    """Whether a study runs it without speculation, to compare with: it has no acceptance to
+    measure.
+    """
 
     @property
     def possible(self) -> bool:
@@ -186,7 +192,9 @@ def of_source(source: Source) -> Availability:
 
 
 def of_config(path: Path) -> list[Availability]:
-    """One for each server of a study, one for an archive; raise :class:`UnusableInput` for a file that is no config at all."""
+    """One for each server of a study, one for an archive; raise :class:`UnusableInput` for a file
+    that is no config at all.
+    """
     from draftmeter.models.lock import with_locked_revisions  # noqa: PLC0415
     from draftmeter.study.config import parse_config, read_yaml  # noqa: PLC0415
     from draftmeter.study.schema import ConfigError, Study  # noqa: PLC0415

@@ -1,4 +1,6 @@
-"""`draftmeter doctor`: what a live server, a config, a log or a record offers a study, and what not."""
+"""`draftmeter doctor`: what a live server, a config, a log or a record offers a study, and what
+not.
+"""
 
 import argparse
 import json

@@ -1,4 +1,6 @@
-"""How `draftmeter watch` shows a watch: a live panel in a terminal, a plain line now and then elsewhere."""
+"""How `draftmeter watch` shows a watch: a live panel in a terminal, a plain line now and then
+elsewhere.
+"""
 
 import os
 import time
@@ -19,13 +21,16 @@ from draftmeter.stats.acceptance import CountsError, accepted_over_drafted, chan
 PLAIN_EVERY_S = 60.0
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "–"
-# A terminal prints ^C behind the panel; without room for it the line would wrap, and the panel be drawn one line too low.
+# A terminal prints ^C behind the panel; without room for it the line would wrap, and the panel be
+# drawn one line too low.
 ECHO_COLUMNS = 4
 
 
 @contextmanager
 def shown(console: Console) -> Iterator[View]:
-    """For the time of the block: a panel in a terminal, plain lines anywhere else. Nothing that it does ends a watch."""
+    """For the time of the block: a panel in a terminal, plain lines anywhere else. Nothing that it
+    does ends a watch.
+    """
     if not console.is_terminal:
         yield Surviving(PlainLines(console), console)
         return
@@ -34,7 +39,9 @@ def shown(console: Console) -> Iterator[View]:
 
 
 class Surviving:
-    """A view whose terminal or pipe may go away: the record matters more, so that nothing is shown from then on."""
+    """A view whose terminal or pipe may go away: the record matters more, so that nothing is shown
+    from then on.
+    """
 
     def __init__(self, view: View, console: Console) -> None:
         self._view = view
@@ -55,14 +62,17 @@ class Surviving:
         try:
             yield
         except OSError:
-            # Whatever else would be written, the interpreter's own last flush included, goes nowhere.
+            # Whatever else would be written, the interpreter's own last flush included, goes
+            # nowhere.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._console.file.fileno())
             os.close(nowhere)
 
 
 class PlainLines:
-    """One line at the beginning, one a minute (or every scrape if these are slower), and one at the end."""
+    """One line at the beginning, one a minute (or every scrape if these are slower), and one at the
+    end.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -147,7 +157,9 @@ def panel(status: Status, totals: Totals, now: float) -> Panel:
 
 
 def _sparkline(ratios: Sequence[float | None]) -> str:
-    """One character a part of time, between the lowest and the highest; a space where nothing was drafted."""
+    """One character a part of time, between the lowest and the highest; a space where nothing was
+    drafted.
+    """
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return UNKNOWN
@@ -180,7 +192,9 @@ def _count(value: int | None) -> str:
 
 
 def acceptance(counted: Counters) -> float | None:
-    """Accepted over drafted tokens; null where one is not known, or where no server can have counted both."""
+    """Accepted over drafted tokens; None where one is not known, or where no server can have
+    counted both.
+    """
     if counted.accepted is None or counted.draft_tokens is None:
         return None
     try:
@@ -190,7 +204,9 @@ def acceptance(counted: Counters) -> float | None:
 
 
 def chances(counted: Counters) -> list[float | None]:
-    """The chance at each position; none at all where the counts are not known, or no server can have counted them."""
+    """The chance at each position; none at all where the counts are not known, or no server can
+    have counted them.
+    """
     if counted.drafts is None or counted.accepted_per_position is None:
         return []
     try:
@@ -200,7 +216,7 @@ def chances(counted: Counters) -> list[float | None]:
 
 
 def per_step(counted: Counters) -> float | None:
-    """Tokens per step of the verifier; null where a count is not known."""
+    """Tokens per step of the verifier; None where a count is not known."""
     if counted.drafts is None or counted.accepted is None:
         return None
     return tokens_per_step(counted.drafts, counted.accepted).value

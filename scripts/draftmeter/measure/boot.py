@@ -1,4 +1,6 @@
-"""One measuring job: boot a server once, execute the runs that are missing, leave a record for each, write boot.json last."""
+"""One measuring job: boot a server once, execute the runs that are missing, leave a record for
+each, write boot.json last.
+"""
 
 import asyncio
 import signal
@@ -21,10 +23,12 @@ from draftmeter.study.plan import BootPlan, RunPlan
 
 
 def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) -> None:
-    """Execute the runs of `plan` for which no complete record exists, and list all of them in `boot_json`.
+    """Execute the runs of `plan` for which no complete record exists, and list all of them in
+    `boot_json`.
 
-    Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new attempt, and finished runs
-    of earlier attempts stay as they are. Raises :class:`ServerError`, :class:`ClientError` or :class:`QuietTimeout`.
+    Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new
+    attempt, and finished runs of earlier attempts stay as they are. Raises :class:`ServerError`,
+    :class:`ClientError` or :class:`QuietTimeout`.
     """
     folder = boot_json.parent
     model_path, revision = model_revision(plan.model_name, model_json)
@@ -57,7 +61,9 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
 
 
 def finished_runs(plan: BootPlan, folder: Path, revision: Revision) -> dict[str, BootRun]:
-    """The complete records of `folder` that belong to this plan and model, by run: the first attempt that has one."""
+    """The complete records of `folder` that belong to this plan and model, by run: the first
+    attempt that has one.
+    """
     found: dict[str, BootRun] = {}
     for attempt_folder in sorted(folder.glob("attempt-*"), key=_attempt_number):
         for run in plan.runs:

@@ -1,4 +1,6 @@
-"""Send requests to an OpenAI-compatible vLLM server and note what came back: times, counts, hashes; never text on disk."""
+"""Send requests to an OpenAI-compatible vLLM server and note what came back: times, counts, hashes;
+never text on disk.
+"""
 
 import hashlib
 import json
@@ -16,9 +18,11 @@ from draftmeter.scoring import is_right
 from draftmeter.strict import canonical_json
 from draftmeter.study.schema import Sampling, Workload
 
-# What is not sent is taken from the checkpoint's own generation config, behind the back of the record.
+# What is not sent is taken from the checkpoint's own generation config, behind the back of the
+# record.
 PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-# The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about a megabyte.
+# The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about
+# a megabyte.
 LINE_LIMIT_BYTES = 2**25
 
 
@@ -36,10 +40,12 @@ class Client:
     workload: Workload
 
     async def send(self, turn: Turn, messages: list[dict[str, str]], due: float) -> tuple[RequestRow, str]:
-        """Send one chat request and return its row and the reply's text (kept in memory for the next turn only).
+        """Send one chat request and return its row and the reply's text (kept in memory for the
+        next turn only).
 
-        An answer that refuses the request, breaks off or cannot be read is noted in its row; a server that cannot be
-        reached at all raises :class:`ClientError`, because the run is then lost.
+        An answer that refuses the request, breaks off or cannot be read is noted in its row; a
+        server that cannot be reached at all raises :class:`ClientError`, because the run is then
+        lost.
         """
         body = self._body(turn, messages)
         reply = _Reply()
@@ -78,7 +84,8 @@ class Client:
 def open_session(silence_s: float) -> aiohttp.ClientSession:
     """A session for any number of streams; a stream that stays silent for `silence_s` is given up."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=silence_s)
-    # A kept connection may be closed by the server in the moment in which the next request is written.
+    # A kept connection may be closed by the server in the moment in which the next request is
+    # written.
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     return aiohttp.ClientSession(timeout=timeout, connector=connector, read_bufsize=LINE_LIMIT_BYTES)
 
@@ -113,7 +120,9 @@ class _Reply:
         self.acceptance = (chunk.get("metrics") or {}).get("speculative_decoding") or self.acceptance
 
     def score(self, turn: Turn, error: str | None) -> float | None:
-        """1 for a right reply, 0 for a wrong one; null where nothing is known to be right, or the reply is not whole."""
+        """1 for a right reply, 0 for a wrong one; None where nothing is known to be right, or the
+        reply is not whole.
+        """
         if turn.right_reply is None or error is not None:
             return None
         return float(is_right(self.text, turn.right_reply))
@@ -152,7 +161,7 @@ class _Reply:
 
 
 async def _read_reply(response: aiohttp.ClientResponse, reply: "_Reply") -> str | None:
-    """Read the answer into `reply`; return what was wrong with it, or null."""
+    """Read the answer into `reply`; return what was wrong with it, or None."""
     try:
         if response.status != 200:
             return f"HTTP {response.status}: {_reason(await response.text())}"

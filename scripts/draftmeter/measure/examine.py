@@ -1,4 +1,6 @@
-"""Ask a live server what it offers: GET requests only, and one short generation where the user asked for a probe."""
+"""Ask a live server what it offers: GET requests only, and one short generation where the user
+asked for a probe.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,9 @@ STEP_KEYS = ("per_step_accepted", "per_step_drafted")
 
 @dataclass(frozen=True)
 class Probed:
-    """What one request brought: whether its reply holds per-request metrics, and those of each step; or why it failed."""
+    """What one request brought: whether its reply holds per-request metrics, and those of each
+    step; or why it failed.
+    """
 
     metrics: bool | None
     steps: bool | None
@@ -28,7 +32,9 @@ class Probed:
 
 @dataclass
 class Examined:
-    """What a server answered. Where an answer is null, `errors` says why, by the path that was asked."""
+    """What a server answered. Where an answer is None, `errors` says why, by the path that was
+    asked.
+    """
 
     url: str
     metrics: str | None = None
@@ -40,7 +46,8 @@ class Examined:
 
 
 def examine(address: Address, *, probe: bool) -> Examined:
-    """Ask a server for /metrics, /version and /v1/models; with `probe`, send one request of a few tokens as well.
+    """Ask a server for /metrics, /version and /v1/models; with `probe`, send one request of a few
+    tokens as well.
 
     Redirects are not followed: a key must not reach another server.
     """

@@ -1,4 +1,6 @@
-"""Ask servers over HTTP: their addresses, whole answers within limits of time and size, and errors in words for a user."""
+"""Ask servers over HTTP: their addresses, whole answers within limits of time and size, and errors
+in words for a user.
+"""
 
 import base64
 import ipaddress
@@ -23,14 +25,17 @@ FAILURES = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 
 class AddressError(ValueError):
-    """A URL or an API key that cannot be used: what was found (never the secret), what would be right."""
+    """A URL or an API key that cannot be used: what was found (never the secret), what would be
+    right.
+    """
 
 
 class NotAnswered(Exception):
     """Why there is no usable answer, as the end of a sentence that names what was asked.
 
-    The text quotes nothing that a server said, so that it may be stored. `passing`: the server may not have started yet;
-    another address or key would not help. `status` and the beginning of the `body` are those of an HTTP refusal.
+    The text quotes nothing that a server said, so that it may be stored. `passing`: the server may
+    not have started yet; another address or key would not help. `status` and the beginning of the
+    `body` are those of an HTTP refusal.
     """
 
     def __init__(self, reason: str, *, passing: bool = False, status: int | None = None, body: bytes = b"") -> None:
@@ -42,7 +47,9 @@ class NotAnswered(Exception):
 
 @dataclass(frozen=True)
 class Address:
-    """`url` holds no credentials and no /metrics, and is the same for every way to write the same server."""
+    """`url` holds no credentials and no /metrics, and is the same for every way to write the same
+    server.
+    """
 
     url: str
     host: str
@@ -54,7 +61,8 @@ class Address:
 
 
 def parse_address(text: str, api_key: str | None = None) -> Address:
-    """The address in `text` ("http://host:8000", with or without /metrics). Raises :class:`AddressError`.
+    """The address in `text` ("http://host:8000", with or without /metrics). Raises
+    :class:`AddressError`.
 
     A name and password in the URL become basic authorization, an `api_key` a bearer token.
     """
@@ -86,9 +94,11 @@ def parse_address(text: str, api_key: str | None = None) -> Address:
 
 
 def checked_authorization(value: str, variable: str, *, instead_of: str | None) -> str:
-    """The Authorization header's `value`, which came from an environment `variable`. Raises :class:`AddressError`.
+    """The Authorization header's `value`, which came from an environment `variable`. Raises
+    :class:`AddressError`.
 
-    It is refused if the URL gave one too, or if it cannot be sent: an HTTP library would quote a header that it refuses.
+    It is refused if the URL gave one too, or if it cannot be sent: an HTTP library would quote a
+    header that it refuses.
     """
     if instead_of is not None:
         raise AddressError(f"found a name in the URL and {variable}; a request can carry only one of them")
@@ -98,7 +108,9 @@ def checked_authorization(value: str, variable: str, *, instead_of: str | None) 
 
 
 def session_to(address: Address | None = None) -> aiohttp.ClientSession:
-    """A session for questions with the address's authorization: a connection for each, and nothing kept in between."""
+    """A session for questions with the address's authorization: a connection for each, and nothing
+    kept in between.
+    """
     headers = {"User-Agent": "draftmeter", "Accept-Encoding": "identity"}
     if address is not None and address.authorization is not None:
         headers["Authorization"] = address.authorization
@@ -107,7 +119,9 @@ def session_to(address: Address | None = None) -> aiohttp.ClientSession:
 
 
 def proxy_for(address: Address) -> str | None:
-    """The proxy that the environment names for this address; null for this very machine, which no proxy knows."""
+    """The proxy that the environment names for this address; None for this very machine, which no
+    proxy knows.
+    """
     try:
         loopback = ipaddress.ip_address(address.host).is_loopback
     except ValueError:
@@ -129,10 +143,12 @@ async def ask(
     redirects: bool = False,
     proxy: str | None = None,
 ) -> bytes:
-    """The whole answer to a GET request, or to a POST of `body` as JSON. Raises :class:`NotAnswered`.
+    """The whole answer to a GET request, or to a POST of `body` as JSON. Raises
+    :class:`NotAnswered`.
 
-    The answer must be complete within `timeout_s` seconds, however a server drips, and have at most `limit_bytes` bytes.
-    Redirections are refused unless `redirects` are wanted; they never take the authorization to another server.
+    The answer must be complete within `timeout_s` seconds, however a server drips, and have at most
+    `limit_bytes` bytes. Redirections are refused unless `redirects` are wanted; they never take the
+    authorization to another server.
     """
     address = URL(url, encoded=True)
     try:
@@ -157,14 +173,17 @@ async def ask(
 
 
 def reason_of(failure: Exception, timeout_s: float | None = None) -> str:
-    """What went wrong while a server was asked. Never an HTTP library's own text: it quotes what it received."""
+    """What went wrong while a server was asked. Never an HTTP library's own text: it quotes what it
+    received.
+    """
     if isinstance(failure, TimeoutError):
         return "no whole answer in time" if timeout_s is None else f"no whole answer within {timeout_s:g} s"
     if isinstance(failure, aiohttp.ClientConnectorCertificateError):
         cause = failure.certificate_error
         return f"its certificate is not trusted: {getattr(cause, 'verify_message', '') or type(cause).__name__}"
     if isinstance(failure, OSError) and failure.errno is not None:
-        # Errors of TLS and of names have numbers of their own; asyncio's words for a connection hold addresses.
+        # Errors of TLS and of names have numbers of their own; asyncio's words for a connection
+        # hold addresses.
         own = isinstance(failure, (aiohttp.ClientConnectorDNSError, aiohttp.ClientSSLError, ssl.SSLError))
         return ((own and failure.strerror) or os.strerror(failure.errno)).lower()
     if isinstance(failure, (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):

@@ -1,8 +1,9 @@
-"""Read what a Prometheus server has stored of vLLM's counters into watched records, one for each scraped server.
+"""Read what a Prometheus server has stored of vLLM's counters into watched records, one for each
+scraped server.
 
-Asked for are range vectors (``{...}[1h]``): the stored samples themselves, each with the time of its scrape. A query of
-values at even steps (``query_range``) would repeat some samples, skip others and bridge gaps, and so lose what a server
-counted just before a restart.
+Asked for are range vectors (``{...}[1h]``): the stored samples themselves, each with the time of
+its scrape. A query of values at even steps (``query_range``) would repeat some samples, skip others
+and bridge gaps, and so lose what a server counted just before a restart.
 """
 
 import asyncio
@@ -47,7 +48,9 @@ from draftmeter.measure.watch.durations import DurationError, parse_duration
 from draftmeter.record.watched import SCRAPES, ScrapeRow, Session, Watched, write_watched
 
 AUTHORIZATION_VARIABLE = "DRAFTMETER_PROMETHEUS_AUTHORIZATION"
-"""Value of the Authorization header, such as ``Bearer ...``; a name and password in the URL do as well."""
+"""Value of the Authorization header, such as ``Bearer ...``; a name and password in the URL do as
+well.
+"""
 TIMEOUT_S = 120.0
 LIMIT_BYTES = 2**30
 POINTS_PER_SERIES = 11_000
@@ -58,11 +61,15 @@ Samples = list[tuple[dict[str, str], list[tuple[float, str]]]]
 
 
 class HistoryError(ValueError):
-    """A history that cannot be read: what was asked, what was found, what would be right. Never quotes credentials."""
+    """A history that cannot be read: what was asked, what was found, what would be right. Never
+    quotes credentials.
+    """
 
 
 def history_time(text: str, now: float) -> float:
-    """Unix seconds of ``-24h`` (before `now`), ``now``, Unix seconds or an RFC 3339 time; raise :class:`HistoryError`."""
+    """Unix seconds of ``-24h`` (before `now`), ``now``, Unix seconds or an RFC 3339 time; raise
+    :class:`HistoryError`.
+    """
     if text == "now":
         return now
     if re.fullmatch(r"\d{1,11}(\.\d+)?", text):
@@ -83,7 +90,9 @@ def history_time(text: str, now: float) -> float:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What to fetch: times in Unix seconds; `matchers` is what stands between the braces of the `selector`."""
+    """What to fetch: times in Unix seconds; `matchers` is what stands between the braces of the
+    `selector`.
+    """
 
     selector: str
     matchers: str
@@ -97,7 +106,9 @@ class _Wanted:
 
 
 class PrometheusServer:
-    """A Prometheus server (or one that speaks its HTTP API) at an address, asked in a session to it."""
+    """A Prometheus server (or one that speaks its HTTP API) at an address, asked in a session to
+    it.
+    """
 
     def __init__(self, address: Address, session: aiohttp.ClientSession) -> None:
         self.url = address.url
@@ -113,7 +124,9 @@ class PrometheusServer:
         return list(found)
 
     async def samples(self, selector: str, start: float, end: float) -> Samples:
-        """The stored samples of the series that match: their labels, and (Unix seconds, number as text) in order of time."""
+        """The stored samples of the series that match: their labels, and (Unix seconds, number as
+        text) in order of time.
+        """
         milliseconds = round((end - start) * 1000)
         found = await self._ask("query", {"query": f"{selector}[{milliseconds}ms]", "time": f"{end:.3f}"})
         try:
@@ -145,11 +158,13 @@ class PrometheusServer:
 
 
 def fetch_history(url: str, selector: str, start: float, end: float, step: float | None, out: Path) -> list[Path]:
-    """Write one watched record below `out` for each target with metrics of vLLM between `start` and `end` (Unix seconds).
+    """Write one watched record below `out` for each target with metrics of vLLM between `start` and
+    `end` (Unix seconds).
 
-    `selector` is a PromQL selector such as ``{job="vllm"}``; `step` the scrape interval in seconds, found from the
-    samples if null. Credentials in `url` or in the variable :data:`AUTHORIZATION_VARIABLE` are used, never written.
-    Raises :class:`HistoryError` if there is nothing to be had, or something of that name is already there.
+    `selector` is a PromQL selector such as ``{job="vllm"}``; `step` the scrape interval in seconds,
+    found from the samples if None. Credentials in `url` or in the variable
+    :data:`AUTHORIZATION_VARIABLE` are used, never written. Raises :class:`HistoryError` if there is
+    nothing to be had, or something of that name is already there.
     """
     if not start < end:
         raise HistoryError(f"range: found from {_time(start)} to {_time(end)}; expected a start before the end")
@@ -231,7 +246,9 @@ async def _fill(server: PrometheusServer, target: Target, wanted: _Wanted, folde
 
 
 async def _scrapes(server: PrometheusServer, target: Target, wanted: _Wanted) -> AsyncIterator[tuple[float, str]]:
-    """The scrapes of a target in order of time, asked for in pieces that bound both the answer and the memory."""
+    """The scrapes of a target in order of time, asked for in pieces that bound both the answer and
+    the memory.
+    """
     points = max(2, min(POINTS_PER_SERIES, SAMPLES_PER_QUERY // target.n_series))
     pace = wanted.step or 1.0
     chosen = wanted.chosen(target.matchers)
@@ -239,7 +256,8 @@ async def _scrapes(server: PrometheusServer, target: Target, wanted: _Wanted) ->
     while done < wanted.end:
         until = min(done + points * pace, wanted.end)
         times: list[float] = []
-        # Prometheus 3 leaves the left end of a range out, Prometheus 2 does not: ask for more, and take no scrape twice.
+        # Prometheus 3 leaves the left end of a range out, Prometheus 2 does not: ask for more, and
+        # take no scrape twice.
         samples = await server.samples(chosen, done - 0.001, until)
         starts = await server.samples(start_time_selector(target), done - 0.001, until) if samples else []
         for t, text in texts(samples, starts, target):
@@ -276,7 +294,9 @@ def _address(url: str) -> Address:
 
 
 def _refusal(error: NotAnswered) -> str:
-    """Why a question was not answered, with what a Prometheus server says of it, or what would be right."""
+    """Why a question was not answered, with what a Prometheus server says of it, or what would be
+    right.
+    """
     if error.status is None:
         return f"cannot be asked: {error}"
     if error.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):

@@ -17,17 +17,21 @@ class QuietTimeout(RuntimeError):
 
 
 async def scrape(session: aiohttp.ClientSession, url: str) -> str:
-    """The text of the server's /metrics, unchanged. Raises :class:`draftmeter.measure.http.NotAnswered`."""
+    """The text of the server's /metrics, unchanged. Raises
+    :class:`draftmeter.measure.http.NotAnswered`.
+    """
     return (await ask(session, f"{url}/metrics", SCRAPE_TIMEOUT_S)).decode()
 
 
 async def wait_until_quiet(
     session: aiohttp.ClientSession, url: str, timeout_s: float, settle_s: float, *, speculation: bool = True
 ) -> str:
-    """Wait until nothing runs and counters stand still, for `settle_s` at least; return the last scrape.
+    """Wait until nothing runs and counters stand still, for `settle_s` at least; return the last
+    scrape.
 
-    `settle_s` covers one log interval: a server writes the line of its last interval only when that interval is over.
-    Responses are sent before their last step is counted, so that one scrape right after the last reply is not enough.
+    `settle_s` covers one log interval: a server writes the line of its last interval only when that
+    interval is over. Responses are sent before their last step is counted, so that one scrape right
+    after the last reply is not enough.
     """
     deadline = time.monotonic() + timeout_s + settle_s
     last = await scrape(session, url)

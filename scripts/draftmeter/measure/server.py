@@ -1,4 +1,6 @@
-"""Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole group whatever happens."""
+"""Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole
+group whatever happens.
+"""
 
 import asyncio
 import ctypes
@@ -50,13 +52,15 @@ class RunningServer:
     """What the server said about itself until it was healthy."""
 
     def died(self) -> str | None:
-        """How the server ended, with the tail of its log; null while it runs."""
+        """How the server ended, with the tail of its log; None while it runs."""
         code = self.process.poll()
         return None if code is None else f"{_ending(code)}\n{tail(self.log)}"
 
 
 def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
-    """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this interpreter and its prefix."""
+    """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this
+    interpreter and its prefix.
+    """
     server = plan.server
     command = [_expand(part) for part in server.command]
     command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
@@ -73,7 +77,9 @@ def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
 
 
 def server_environment(plan: BootPlan) -> dict[str, str]:
-    """The variables that the server gets on top of the caller's. Its log speaks UTC, so that no time stamp is ambiguous."""
+    """The variables that the server gets on top of the caller's. Its log speaks UTC, so that no
+    time stamp is ambiguous.
+    """
     environment = {name: _expand(value) for name, value in plan.server.environment.items()}
     environment |= {
         "VLLM_LOGGING_LEVEL": "INFO",
@@ -91,16 +97,19 @@ def server_environment(plan: BootPlan) -> dict[str, str]:
 
 
 def _inherited() -> dict[str, str]:
-    """The caller's environment without vLLM's own variables: what decides a measurement stands in the config."""
+    """The caller's environment without vLLM's own variables: what decides a measurement stands in
+    the config.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
 
 
 @contextmanager
 def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[RunningServer]:
-    """A healthy server for the time of the block. Raises :class:`ServerError` when it does not become healthy.
+    """A healthy server for the time of the block. Raises :class:`ServerError` when it does not
+    become healthy.
 
-    The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM (which the caller
-    turns into an exception).
+    The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM
+    (which the caller turns into an exception).
     """
     name = f"{plan.server_name}/{plan.boot}"
     port = _port(plan)
@@ -147,7 +156,8 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
 def _port(plan: BootPlan) -> int:
     wanted = plan.server.port or 0
     with socket.socket() as probe:
-        # As the server itself does: a port is not taken because connections of an earlier boot still linger on it.
+        # As the server itself does: a port is not taken because connections of an earlier boot
+        # still linger on it.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, wanted))
@@ -182,7 +192,8 @@ def _ending(code: int) -> str:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left the group.
+    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left
+    the group.
 
     A second Ctrl-C or SIGTERM must not cut this short: it would leave the server behind.
     """
@@ -226,7 +237,9 @@ def _group_lives(group: int) -> bool:
 
 
 def _end_with_parent() -> None:
-    """Ask Linux to send SIGTERM to the server if this process is killed before it can stop the server itself."""
+    """Ask Linux to send SIGTERM to the server if this process is killed before it can stop the
+    server itself.
+    """
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 

@@ -12,9 +12,11 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration: numbers with the units w, d, h, m, s in this order, each at most once ("1h30m", "0.5s").
+    """Seconds of a duration: numbers with the units w, d, h, m, s in this order, each at most once
+    ("1h30m", "0.5s").
 
-    Raises :class:`DurationError` for anything else, a number without a unit and a duration of 0 included.
+    Raises :class:`DurationError` for anything else, a number without a unit and a duration of 0
+    included.
     """
     match = _DURATION.fullmatch(text.strip())
     seconds = 0.0 if match is None else sum(float(match[unit] or 0) * size for unit, size in _UNITS.items())

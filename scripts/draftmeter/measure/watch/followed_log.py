@@ -1,8 +1,10 @@
-"""Follow a server's log: keep its statistics lines, none lost or doubled, and measure the zone of their time stamps.
+"""Follow a server's log: keep its statistics lines, none lost or doubled, and measure the zone of
+their time stamps.
 
-What is appended is read through rotation by renaming, by copying and truncating, and over the watch's own restarts. A
-log is told apart by its inode and by the bytes before the place up to which it was read: inodes are used again, and a truncated
-file may have grown past that place before anyone looks.
+What is appended is read through rotation by renaming, by copying and truncating, and over the
+watch's own restarts. A log is told apart by its inode and by the bytes before the place up to which
+it was read: inodes are used again, and a truncated file may have grown past that place before
+anyone looks.
 """
 
 import glob
@@ -46,7 +48,9 @@ class LogFileError(ValueError):
 
 
 class Mark(Strict):
-    """The place up to which a log was read; `digest` is the sha256 of the up to 1,024 bytes before it."""
+    """The place up to which a log was read; `digest` is the sha256 of the up to 1,024 bytes before
+    it.
+    """
 
     device: int
     inode: int
@@ -56,7 +60,9 @@ class Mark(Strict):
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a log: of the lines that hold one of `words`, what `text` makes of them, unless that is null."""
+    """What is kept of a log: of the lines that hold one of `words`, what `text` makes of them,
+    unless that is None.
+    """
 
     words: tuple[bytes, ...]
     text: Callable[[str], str | None]
@@ -75,22 +81,24 @@ class Kept:
 
 
 STATISTICS = Kept(WORDS, statistics_text)
-"""Of a vLLM log only the statistics lines are kept, cut down to their own text: never a prompt or a reply."""
+"""Of a vLLM log only the statistics lines are kept, cut down to their own text: never a prompt or a
+reply.
+"""
 
 
 class FollowedLog:
     """A log at `path`, read as it grows.
 
-    Without a mark reading begins at the log's end (at the start of the line that is being written there); with one it
-    goes on at the mark, in whatever file beside `path` it lies, and is at the start of `path` if it lies in none.
-    Raises :class:`LogFileError`.
+    Without a mark reading begins at the log's end (at the start of the line that is being written
+    there); with one it goes on at the mark, in whatever file beside `path` it lies, and is at the
+    start of `path` if it lies in none. Raises :class:`LogFileError`.
     """
 
     def __init__(self, path: Path, kept: Kept, mark: Mark | None) -> None:
         self._path = path
         self._kept = kept
         self.problem: str | None = None
-        """Why the log could not be read when it was looked at last; null if it could."""
+        """Why the log could not be read when it was looked at last; None if it could."""
         self._place_lost = False
         require_log(path)
         try:
@@ -111,8 +119,8 @@ class FollowedLog:
     def new_lines(self) -> list[str]:
         """What is kept of each complete line that was appended since the last call.
 
-        A last line without its line feed waits for it; in a file that was given up it is dropped. A log that cannot be
-        read now is a `problem`, and is tried again at the next call.
+        A last line without its line feed waits for it; in a file that was given up it is dropped. A
+        log that cannot be read now is a `problem`, and is tried again at the next call.
         """
         kept: list[str] = []
         self.problem = None
@@ -139,7 +147,8 @@ class FollowedLog:
         return replaced
 
     def place_lost(self) -> bool:
-        """Whether, since this was asked last, the place up to which the log was read was in no file any more.
+        """Whether, since this was asked last, the place up to which the log was read was in no file
+        any more.
 
         Lines that were written just before that may be missing.
         """
@@ -160,7 +169,9 @@ class FollowedLog:
             raise
         self._file = file
         self._offset = offset
-        """Where the first line begins that was not taken yet; `_tail` stands before it, `_held` after it."""
+        """Where the first line begins that was not taken yet; `_tail` stands before it, `_held`
+        after it.
+        """
         self._tail = tail
         self._held = b""
         self._passing_over = False
@@ -206,7 +217,9 @@ class FollowedLog:
         return kept
 
     def _skip_hole(self) -> None:
-        """A server that does not append leaves a hole in front when its log is truncated: it goes on at its old place."""
+        """A server that does not append leaves a hole in front when its log is truncated: it goes
+        on at its old place.
+        """
         if self._held:
             return
         with suppress(OSError):  # nothing but a hole, or a file system that does not tell
@@ -233,7 +246,8 @@ class KeptLines:
         self._place_lost = self._log.place_lost()
         self._lines = open_to_append(folder / SERVER_LOG)
         if before is not None and not self._place_lost and os.fstat(self._lines).st_size > before.kept_bytes:
-            # Written by a session that was killed before it noted its position: these lines are read again.
+            # Written by a session that was killed before it noted its position: these lines are
+            # read again.
             os.ftruncate(self._lines, before.kept_bytes)
         self._note_position()
 
@@ -247,11 +261,13 @@ class KeptLines:
 
     @property
     def problem(self) -> str | None:
-        """Why the log could not be read when it was looked at last; null if it could."""
+        """Why the log could not be read when it was looked at last; None if it could."""
         return self._log.problem
 
     def place_lost(self) -> bool:
-        """Whether, since this was asked last, lines of the log may have been missed: it was replaced or truncated."""
+        """Whether, since this was asked last, lines of the log may have been missed: it was
+        replaced or truncated.
+        """
         lost = self._place_lost or self._log.place_lost()
         self._place_lost = False
         return lost
@@ -269,7 +285,9 @@ class KeptLines:
 
 
 class ZoneMeter:
-    """Takes the lines that arrived together; `zone` is null until several arrivals in a row gave the same offset."""
+    """Takes the lines that arrived together; `zone` is None until several arrivals in a row gave
+    the same offset.
+    """
 
     def __init__(self) -> None:
         self._readings: deque[str] = deque(maxlen=READINGS)
@@ -296,7 +314,9 @@ def require_log(path: Path) -> None:
 
 
 def _locate(path: Path, mark: Mark) -> Path | None:
-    """The file in which the place of `mark` lies: `path`, or one beside it whose name begins alike; null if in none."""
+    """The file in which the place of `mark` lies: `path`, or one beside it whose name begins alike;
+    None if in none.
+    """
     found = []
     for candidate in path.parent.glob(f"{glob.escape(path.name)}*"):
         with suppress(OSError):  # removed or compressed in this moment
@@ -334,7 +354,9 @@ def _last_line_start(path: Path) -> int:
 
 
 def stamp_offset(line: str, now: float) -> str | None:
-    """The offset from UTC, to a quarter of an hour, at which the stamp of `line` is the time `now`; null if there is none."""
+    """The offset from UTC, to a quarter of an hour, at which the stamp of `line` is the time `now`;
+    None if there is none.
+    """
     match = _STAMP.search(line)
     if match is None:
         return None

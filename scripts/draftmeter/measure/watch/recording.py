@@ -1,4 +1,6 @@
-"""The writer of a watched record: holds or continues it, appends scrapes, keeps watch.json up to date."""
+"""The writer of a watched record: holds or continues it, appends scrapes, keeps watch.json up to
+date.
+"""
 
 import os
 from collections.abc import Iterator
@@ -26,9 +28,10 @@ BLOCK_BYTES = 2**16
 
 
 def read_continued(folder: Path, url: str, every_s: float | None, zone: str | None) -> Watched | None:
-    """The record in `folder` that a watch of `url` would continue; null if there is none yet.
+    """The record in `folder` that a watch of `url` would continue; None if there is none yet.
 
-    Raises :class:`WatchedError` if something else is there, or the record of another server, pace or zone.
+    Raises :class:`WatchedError` if something else is there, or the record of another server, pace
+    or zone.
     """
     if folder.exists() and not folder.is_dir():
         raise WatchedError(f"--out: {folder} is a file; expected a folder, new or of an earlier watch")
@@ -48,10 +51,11 @@ def read_continued(folder: Path, url: str, every_s: float | None, zone: str | No
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` for the time of the block. Raises :class:`WatchedError` with the process that holds it already.
+    """Hold `folder` for the time of the block. Raises :class:`WatchedError` with the process that
+    holds it already.
 
-    The kernel gives the lock back when its process ends, so that a file left behind by a kill holds nobody up. The
-    number in the file is only for the message.
+    The kernel gives the lock back when its process ends, so that a file left behind by a kill holds
+    nobody up. The number in the file is only for the message.
     """
     path = folder / LOCK
     lock = FileLock(path, fallback_to_soft=False)
@@ -114,7 +118,9 @@ def _is_left_over(name: str) -> bool:
 
 
 def open_to_append(path: Path) -> int:
-    """Open a file of lines to append to it. A last line that a kill cut short is removed, or it would spoil the next one."""
+    """Open a file of lines to append to it. A last line that a kill cut short is removed, or it
+    would spoil the next one.
+    """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     size = os.fstat(file).st_size
     end = size

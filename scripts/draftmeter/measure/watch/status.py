@@ -1,4 +1,6 @@
-"""What a watch shows: how it stands and what it has counted so far, kept up to date scrape by scrape."""
+"""What a watch shows: how it stands and what it has counted so far, kept up to date scrape by
+scrape.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -27,16 +29,18 @@ class Status:
     failed: int = 0
     skipped: int = 0
     lines: int | None = None
-    """Statistics lines stored; null if no log is followed."""
+    """Statistics lines stored; None if no log is followed."""
     error: str | None = None
-    """Why the last scrape failed; null if it did not."""
+    """Why the last scrape failed; None if it did not."""
 
 
 @dataclass
 class Totals:
-    """The counts of one session of a watch, all models and engines together, over restarts of the server.
+    """The counts of one session of a watch, all models and engines together, over restarts of the
+    server.
 
-    `counted` begins with the first scrape; `running` and `waiting` are those of the last one, null where unknown.
+    `counted` begins with the first scrape; `running` and `waiting` are those of the last one, None
+    where unknown.
     """
 
     every_s: float
@@ -67,7 +71,9 @@ class Totals:
         return self.restarts > restarts
 
     def recent(self, t: float) -> list[Counters]:
-        """Draft and accepted tokens of each part of the last minutes before `t` (Unix seconds), the oldest first."""
+        """Draft and accepted tokens of each part of the last minutes before `t` (Unix seconds), the
+        oldest first.
+        """
         last = int(t // self._bucket_s)
         found = dict(self._buckets)
         return [found.get(number, Counters()) for number in range(last - BUCKETS + 1, last + 1)]

@@ -1,4 +1,6 @@
-"""Watch a live server: scrape at a steady pace, follow its log, show how things stand, and end with a whole record."""
+"""Watch a live server: scrape at a steady pace, follow its log, show how things stand, and end with
+a whole record.
+"""
 
 import asyncio
 import json
@@ -24,7 +26,8 @@ from draftmeter.record.watched import EndedBy, ScrapeRow, Session, Watched, Watc
 
 DEFAULT_EVERY_S = 10.0
 SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 1.0, 5.0
-# How long the log is not looked at and nothing is shown where scrapes are further apart. Waking up is what costs most.
+# How long the log is not looked at and nothing is shown where scrapes are further apart. Waking up
+# is what costs most.
 LONGEST_PAUSE_S = 10.0
 K_CHANGED = "K changed"
 ENDINGS: dict[signal.Signals, EndedBy] = {
@@ -40,7 +43,9 @@ class ServerUnusable(RuntimeError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to watch, and how; a null is decided by the record that is continued, or else by a default."""
+    """What to watch, and how; what is None is decided by the record that is continued, or else by a
+    default.
+    """
 
     address: Address
     out: Path
@@ -53,11 +58,12 @@ class Wanted:
 
 
 def watch(wanted: Wanted, shown: AbstractContextManager[View]) -> EndedBy:
-    """Watch until the time is over or a signal comes; return which. `shown` is entered when the watch begins.
+    """Watch until the time is over or a signal comes; return which. `shown` is entered when the
+    watch begins.
 
     Raises :class:`ServerUnusable`, :class:`draftmeter.record.watched.WatchedError` or
-    :class:`draftmeter.measure.watch.followed_log.LogFileError` if there is nothing to watch or nowhere to write, and
-    OSError if the record cannot be written.
+    :class:`draftmeter.measure.watch.followed_log.LogFileError` if there is nothing to watch or
+    nowhere to write, and OSError if the record cannot be written.
     """
     return asyncio.run(_watch(wanted, shown))
 
@@ -87,7 +93,9 @@ async def _watch(wanted: Wanted, shown: AbstractContextManager[View]) -> EndedBy
 
 
 class Scraper:
-    """Asks the server at `url` in a session to it; each answer must be complete within `timeout_s` seconds."""
+    """Asks the server at `url` in a session to it; each answer must be complete within `timeout_s`
+    seconds.
+    """
 
     def __init__(self, http: aiohttp.ClientSession, url: str, timeout_s: float) -> None:
         self._http = http
@@ -95,7 +103,9 @@ class Scraper:
         self._timeout_s = timeout_s
 
     async def reading(self) -> tuple[str, Exposition]:
-        """The lines of /metrics that draftmeter uses, unchanged, and what they say. Raises :class:`NotAnswered`."""
+        """The lines of /metrics that draftmeter uses, unchanged, and what they say. Raises
+        :class:`NotAnswered`.
+        """
         try:
             text = (await ask(self._http, f"{self._url}/metrics", self._timeout_s)).decode()
         except UnicodeDecodeError:
@@ -109,7 +119,7 @@ class Scraper:
         return lines, reading
 
     async def version(self) -> str | None:
-        """The engine's version as /version gives it; null where there is no such answer."""
+        """The engine's version as /version gives it; None where there is no such answer."""
         try:
             found = json.loads(await ask(self._http, f"{self._url}/version", self._timeout_s))
         except (NotAnswered, ValueError):
@@ -119,7 +129,9 @@ class Scraper:
 
 
 async def _ask_first(scraper: Scraper, wanted: Wanted) -> str | None:
-    """Whether there is a server to watch: null, or why it does not answer yet where that is no reason not to begin."""
+    """Whether there is a server to watch: None, or why it does not answer yet where that is no
+    reason not to begin.
+    """
     try:
         await scraper.reading()
     except NotAnswered as error:
@@ -156,7 +168,9 @@ def _begun(wanted: Wanted, every_s: float, before: Watched | None) -> Watched:
 
 
 class Stop:
-    """A wish to end the watch; `reason` is null until there is one. Nothing but a wait is cut short by it."""
+    """A wish to end the watch; `reason` is None until there is one. Nothing but a wait is cut short
+    by it.
+    """
 
     def __init__(self) -> None:
         self.reason: EndedBy | None = None
@@ -181,18 +195,21 @@ def _stop_on_signals() -> Iterator[Stop]:
     A signal that is ignored stays so: nohup and background shells mean it.
     """
     loop, stop = asyncio.get_running_loop(), Stop()
-    heard = [number for number in ENDINGS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in heard:
+    before = {number: handler for number in ENDINGS if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
         loop.add_signal_handler(number, stop.ask, ENDINGS[number])
     try:
         yield stop
     finally:
-        for number in heard:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 class Grid:
-    """Moments at a steady pace from `start` on, in seconds of a steady clock; what is late is left out, never made up for."""
+    """Moments at a steady pace from `start` on, in seconds of a steady clock; what is late is left
+    out, never made up for.
+    """
 
     def __init__(self, start: float, pace_s: float) -> None:
         self._start = start
@@ -212,7 +229,7 @@ class Grid:
 
 
 class Rounds:
-    """One session of a watch; `for_s` seconds, or null for no end."""
+    """One session of a watch; `for_s` seconds, or None for no end."""
 
     def __init__(
         self, scraper: Scraper, recording: Recording, kept: KeptLines | None, view: View, out: Path, for_s: float | None
@@ -238,7 +255,9 @@ class Rounds:
         """Whether the server must be asked again what it is: at first, and after it was away."""
 
     async def go(self, stop: Stop) -> None:
-        """Scrape and follow until the time is over or `stop` says so; then once more, so that nothing is left behind."""
+        """Scrape and follow until the time is over or `stop` says so; then once more, so that
+        nothing is left behind.
+        """
         start = time.monotonic()
         end = math.inf if self._for_s is None else start + self._for_s
         every_s = self._status.every_s
