@@ -255,6 +255,7 @@ def test_what_is_no_selector_is_refused(selector: str) -> None:
         ("-90m", NOW - 5400),
         ("-1.5d", NOW - 129600),
         ("-2w", NOW - 1209600),
+        ("-1h30m", NOW - 5400),
         ("1796000000", NOW),
         ("1796000000.5", NOW + 0.5),
         ("2026-11-30T00:53:20Z", NOW),

@@ -122,7 +122,16 @@ def test_a_pipe_that_is_closed_does_not_end_the_watch() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("29h", 104400), ("90s", 90), ("1h30m", 5400), ("2d", 172800), ("0.5s", 0.5), ("1d2h3m4s", 93784), (" 10s ", 10)],
+    [
+        ("29h", 104400),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("2d", 172800),
+        ("0.5s", 0.5),
+        ("1d2h3m4s", 93784),
+        ("1w1d", 691200),
+        (" 10s ", 10),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
