@@ -23,7 +23,6 @@ from typing import Any
 import aiohttp
 
 from draftmeter.formats.counter_series import scrape_pace
-from draftmeter.formats.exposition import read_exposition
 from draftmeter.formats.history import (
     EVERY_NAME,
     SelectorError,
@@ -34,6 +33,7 @@ from draftmeter.formats.history import (
     targets_of,
     texts,
 )
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure.http import (
     Address,
     AddressError,
@@ -224,7 +224,7 @@ async def _fill(server: PrometheusServer, target: Target, wanted: _Wanted, folde
             times.append(t)
     if not times:
         return None
-    k = read_exposition(last).k
+    k = read_metrics(last).k
     return Watched(
         source="prometheus",
         url=server.url,
@@ -234,7 +234,7 @@ async def _fill(server: PrometheusServer, target: Target, wanted: _Wanted, folde
         log=None,
         time_zone=None,
         models=list(target.models),
-        k=k if k == read_exposition(first).k else None,
+        k=k if k == read_metrics(first).k else None,
         notes=[
             f"from the samples that a Prometheus server stored between {_time(wanted.start)} and {_time(wanted.end)}: "
             f"{len(times)} scrapes, the first at {_time(times[0])}, the last at {_time(times[-1])}",

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import aiohttp
 
-from draftmeter.formats.exposition import Exposition, read_exposition
-from draftmeter.formats.metrics import relevant_lines
+from draftmeter.formats.families import relevant_lines
+from draftmeter.formats.metrics import Metrics, read_metrics
 from draftmeter.measure.http import Address, NotAnswered, ask, session_to
 from draftmeter.measure.watch.followed_log import KeptLines, ZoneMeter, require_log
 from draftmeter.measure.watch.recording import Recording, locked, read_continued
@@ -102,7 +102,7 @@ class Scraper:
         self._url = url
         self._timeout_s = timeout_s
 
-    async def reading(self) -> tuple[str, Exposition]:
+    async def reading(self) -> tuple[str, Metrics]:
         """The lines of /metrics that draftmeter uses, unchanged, and what they say. Raises
         :class:`NotAnswered`.
         """
@@ -111,7 +111,7 @@ class Scraper:
         except UnicodeDecodeError:
             raise NotAnswered("the answer is no UTF-8 text") from None
         lines = relevant_lines(text)
-        reading = read_exposition(lines)
+        reading = read_metrics(lines)
         if not reading.engines:
             raise NotAnswered("the answer holds no metric of vLLM; expected a vLLM server")
         if not text.endswith("\n"):
@@ -293,7 +293,7 @@ class Rounds:
             self._server_is_new = False
             await self._ask_what_it_is(reading)
 
-    async def _ask_what_it_is(self, reading: Exposition) -> None:
+    async def _ask_what_it_is(self, reading: Metrics) -> None:
         for problem in reading.problems:
             self._note(problem)
         watched = self._recording.watched
