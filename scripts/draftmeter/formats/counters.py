@@ -113,7 +113,15 @@ def total(readings: Sequence[EngineReading]) -> EngineReading:
         waiting=add_up_known(reading.waiting for reading in readings),
         kv_cache_usage=sum(usage) / len(usage) if len(usage) == len(readings) else None,
         start_time=first.start_time if alike else None,
+        created_by_counter=_created_alike(readings),
     )
+
+
+def _created_alike(readings: Sequence[EngineReading]) -> dict[str, float]:
+    """The creation of each counter that all engines show, where they began together."""
+    shared = [name for name in readings[0].created_by_counter if all(name in one.created_by_counter for one in readings)]
+    times = {name: [one.created_by_counter[name] for one in readings] for name in shared}
+    return {name: min(each) for name, each in times.items() if max(each) - min(each) <= SAME_START_S}
 
 
 def add_up(counters: Sequence[Counters]) -> Counters:
