@@ -81,8 +81,11 @@ class EngineReading:
     waiting: int | None = None
     kv_cache_usage: float | None = None
     start_time: float | None = None
-    created_by_counter: Mapping[str, float] = field(default_factory=dict)
-    """For each counter that shows it, when its first series was created, in Unix seconds."""
+    created_by_counter: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """For each counter that shows it, when its first series was created, in Unix seconds.
+
+    No part of what makes two readings equal: what is kept of a text shows fewer of these times.
+    """
 
     @property
     def created(self) -> float | None:

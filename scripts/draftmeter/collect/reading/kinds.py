@@ -58,11 +58,13 @@ def kind_of_text(head: bytes, whole: bool) -> str:
     if lines and not head.endswith((b"\n", b"\r")) and not (whole and len(lines) == 1):
         lines = lines[:-1]
     lines = [line.strip() for line in lines if line.strip()]
-    samples, foreign = [], []
+    foreign: list[bytes] = []
+    of_vllm = 0
     for line in lines:
-        if not _COMMENT.fullmatch(line):
-            (samples if _SAMPLE.fullmatch(line) else foreign).append(line)
+        if _SAMPLE.fullmatch(line):
+            of_vllm += _VLLM_SAMPLE.match(line) is not None
+        elif not _COMMENT.fullmatch(line):
+            foreign.append(line)
     if not foreign:
         return METRICS if lines else TEXT
-    of_vllm = sum(_VLLM_SAMPLE.match(line) is not None for line in samples)
     return METRICS if of_vllm > len(foreign) and not any(map(_LOG_ENTRY.search, foreign)) else TEXT
