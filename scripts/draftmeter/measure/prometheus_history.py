@@ -51,7 +51,8 @@ AUTHORIZATION_VARIABLE = "DRAFTMETER_PROMETHEUS_AUTHORIZATION"
 """Value of the Authorization header, such as ``Bearer ...``; a name and password in the URL do as
 well.
 """
-TIMEOUT_S = 120.0
+# A Prometheus server gives a query two minutes by itself; its answer must also arrive.
+TIMEOUT_S = 300.0
 LIMIT_BYTES = 2**30
 POINTS_PER_SERIES = 11_000
 SAMPLES_PER_QUERY = 400_000
