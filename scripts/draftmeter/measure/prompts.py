@@ -1,4 +1,6 @@
-"""Prompts and session schedules of a workload, made from seeds: the same config gives the same requests everywhere."""
+"""Prompts and session schedules of a workload, made from seeds: the same config gives the same
+requests everywhere.
+"""
 
 import hashlib
 import json
@@ -32,12 +34,14 @@ class Turn:
     think_time_s: float = 0.0
     """Pause between the reply before and this request."""
     right_reply: str | None = None
-    """What a right reply says; null where nothing is known to be right."""
+    """What a right reply says; None where nothing is known to be right."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a user says. A null category: the workload decides; `reply` is the right one, null where none is known."""
+    """What a user says. Without a category (None) the workload decides; `reply` is the right one,
+    None where none is known.
+    """
 
     text: str
     category: str | None = None
@@ -46,7 +50,9 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Session:
-    """Turns that are sent one after the other, each with the conversation so far; `due_s` counts from the run's start."""
+    """Turns that are sent one after the other, each with the conversation so far; `due_s` counts
+    from the run's start.
+    """
 
     due_s: float
     turns: list[Turn] = field(default_factory=list)
@@ -80,7 +86,9 @@ def _request(plan: RunPlan, at: int, number: int, prompt: Prompt) -> Turn:
 
 
 def check_prompts(plan: RunPlan) -> None:
-    """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is already up."""
+    """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is
+    already up.
+    """
     if plan.workload.sessions is None:
         fixed_turns(plan)
     else:
@@ -102,10 +110,12 @@ def first_prompts(prompts: PromptSet, count: int) -> list[Prompt]:
 
 
 def sessions(plan: RunPlan) -> list[Session]:
-    """Production-style traffic: sessions that arrive at a varying rate, with pauses and a mix of categories that drifts.
+    """Production-style traffic: sessions that arrive at a varying rate, with pauses and a mix of
+    categories that drifts.
 
-    The weights of the categories follow an Ornstein-Uhlenbeck process with correlation time `category_time_s`, pushed
-    through a softmax; arrivals are a Poisson process whose rate swings between half and one and a half times its mean.
+    The weights of the categories follow an Ornstein-Uhlenbeck process with correlation time
+    `category_time_s`, pushed through a softmax; arrivals are a Poisson process whose rate swings
+    between half and one and a half times its mean.
     """
     settings = plan.workload.sessions
     if settings is None or plan.duration_s is None:
@@ -146,7 +156,9 @@ def _drift(duration_s: float, correlation_s: float, categories: int, rng: np.ran
 
 
 def _session_prompts(plan: RunPlan) -> dict[str, list[Prompt]]:
-    """The prompts of a file by category, those that session traffic draws from; none where prompts are made as it goes."""
+    """The prompts of a file by category, those that session traffic draws from; none where prompts
+    are made as it goes.
+    """
     if not isinstance(plan.prompts, PromptFile):
         return {}
     rows = _read_prompt_file(plan.prompts)

@@ -9,7 +9,7 @@ import aiohttp
 from draftmeter.formats.log import is_statistics_line
 from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
-from draftmeter.measure.scrape import wait_until_quiet
+from draftmeter.measure.quiet import wait_until_quiet
 from draftmeter.measure.server import RunningServer
 from draftmeter.measure.traffic import send_run
 from draftmeter.record import provenance
@@ -32,7 +32,9 @@ async def execute_run(
     folder: Path,
     name: str,
 ) -> None:
-    """Quiet, scrape, send, quiet, scrape, cut the log; the record's folder gets its name when it is whole."""
+    """Quiet, scrape, send, quiet, scrape, cut the log; the record's folder gets its name when it is
+    whole.
+    """
     partial = folder / f"{run.run}.partial"
     partial.mkdir(parents=True)
     say(f"{name}: starts")
@@ -56,7 +58,9 @@ async def execute_run(
 
 
 def _refuse_failures(run: RunPlan, rows: list[RequestRow]) -> None:
-    """A fixed set of requests is measured whole or not at all; session traffic keeps its failures in its rows."""
+    """A fixed set of requests is measured whole or not at all; session traffic keeps its failures
+    in its rows.
+    """
     failed = [row for row in rows if row.error is not None]
     if failed and run.requests is not None:
         raise ClientError(f"{len(failed)} of {len(rows)} requests failed; the first, {failed[0].request_id}: {failed[0].error}")
