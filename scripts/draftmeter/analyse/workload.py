@@ -131,7 +131,7 @@ def _figures(k: int, note: str, by_steps: bool) -> list[_Figure]:
     ]
     for position in positions:
         definition = f"drafts accepted through position {position}, over all drafts{note}"
-        figures.append(_Figure(f"share_through_{position}", f"share_{position}", "fraction", definition))
+        figures.append(_Figure(f"share_through_{position}", f"share_through_{position}", "fraction", definition))
     for position in positions:
         definition = f"drafts accepted through position {position}, over {before[position - 1]}{checked}"
         figures.append(_Figure(f"chance_{position}", f"chance_{position}", "fraction", definition))
@@ -140,7 +140,7 @@ def _figures(k: int, note: str, by_steps: bool) -> list[_Figure]:
         figures.append(_Figure(f"rise_{position}", f"rise_{position}", POINTS, definition, PERCENT))
     if k > 1:
         definition = "slope of the chance along the draft, by least squares, for each further position"
-        figures.append(_Figure("chance_slope", "slope", POINTS, definition, PERCENT))
+        figures.append(_Figure("chance_slope", "chance_slope", POINTS, definition, PERCENT))
     definition = "1 + accepted draft tokens per draft, as the verifier counts"
     figures.append(_Figure("tokens_per_step", "tokens_per_step", "tokens", definition))
     for shorter in positions[:-1]:
@@ -153,10 +153,10 @@ def _figures(k: int, note: str, by_steps: bool) -> list[_Figure]:
         definition = f"{terms} with a {meaning}"
         figures.append(_Figure(f"formula_{rate}", f"formula_{rate}", "tokens", definition))
         definition = f"({terms}) over the measured tokens per step, less 1; a {meaning}"
-        figures.append(_Figure(f"formula_{rate}_error", f"formula_error_{rate}", "relative", definition))
+        figures.append(_Figure(f"formula_{rate}_error", f"formula_{rate}_error", "relative", definition))
     if k > 1:
         definition = f"({terms.removeprefix('1 + a + ')}) over the shares through 2 to {k}, less 1; a the share through 1"
-        figures.append(_Figure("formula_last_terms_error", "formula_error_last_terms", "relative", definition))
+        figures.append(_Figure("formula_last_terms_error", "formula_last_terms_error", "relative", definition))
     return figures
 
 
