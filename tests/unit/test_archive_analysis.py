@@ -75,7 +75,7 @@ def test_a_log_alone_is_counted_by_its_lines_and_its_blocks_give_the_intervals()
         assert fact["method"].endswith(", from the blocks of its log lines, for no own request is known")
         assert (fact["n"], fact["n_unit"]) == (LINES, "intervals")
     assert facts["traffic.equal_chances_p"]["value"] is not None
-    assert facts["traffic.emitted_tokens_per_step"]["unknown"].startswith("generated tokens, finished requests or drafts")
+    assert facts["traffic.emitted_tokens_per_step"]["unknown"] == "log lines do not show it"
     assert facts["traffic.request_weighted_acceptance"]["unknown"] == "no own request is known"
     assert facts["traffic.other_clients_share"]["unknown"] == "there are no counters of generated tokens"
     assert not [key for key in facts if "_third_" in key or "under_1_percent" in key or key.startswith("pair.")]
@@ -126,7 +126,7 @@ def test_lines_without_positions_give_what_they_can() -> None:
     facts = analysed(stored(lines, **dict.fromkeys(POSITIONS)))
     assert facts["traffic.tokens_per_step"]["value"] > 1 and facts["traffic.tokens_per_step"]["low"] > 1
     for name in ("share_through_1", "chance_3", "formula_checked", "rise_2", "tokens_per_step_at_1"):
-        assert facts[f"traffic.{name}"]["unknown"] == "there are no counters, and the log's lines do not say it"
+        assert facts[f"traffic.{name}"]["unknown"] == "no interval shows its acceptance by position"
     assert facts["production_intervals.p10"]["value"] is not None
     names = ("variance_ratio", "fifth_1.chance_1", "fifth_5.equal_chance_3", "between_sd_pp", "planning_drafts")
     for name in names:
@@ -142,7 +142,7 @@ def test_an_unknown_number_of_draft_tokens() -> None:
     assert not [key for key in facts if "share_through" in key or "fifth" in key or "rise_" in key or "dispersion" in key]
     assert facts["traffic.formula_first_position_error"]["definition"].startswith("(1 + a + ... + a^K)")
     for name in ("drafts", "tokens_per_step", "formula_first_position_error"):
-        assert facts[f"traffic.{name}"]["unknown"] == "there are no counters, and the log's lines do not say it"
+        assert facts[f"traffic.{name}"]["unknown"] == "no interval shows its drafts"
     reason = f"no intervals with at least 100 drafts; the drafts of {LINES} of {LINES} intervals are not known"
     for name in ("p10", "running_1", "load_slope_pp", "autocorrelation_2s", "t20.p90"):
         expected = reason.replace("100", "20") if name.startswith("t20") else reason

@@ -8,8 +8,8 @@ import pytest
 from made_up_files import HISTOGRAMS, accepted_of, drafts_of, log_text, write_watched_record
 from made_up_records import write_boot
 
-from draftmeter.analyse.headline import Counts, Lines, counts_of_lines, headline
-from draftmeter.analyse.pooling import Part, pooled
+from draftmeter.analyse.counts import Counts, IntervalSeries, Part, counts_of_series, pooled
+from draftmeter.analyse.quantities import Value, values_of, values_of_intervals, values_of_reading
 from draftmeter.cli import main
 from made_up_server import ServerState, exposition
 
@@ -24,6 +24,7 @@ def counts(**changes: object) -> Counts:
         "draft_tokens": 20,
         "accepted": 10,
         "accepted_of_drafts": 10,
+        "drafted_of_drafts": 20,
         "accepted_at": (4, 3, 2, 1),
         "generation_tokens": 17,
         "requests_finished": 2,
@@ -33,19 +34,24 @@ def counts(**changes: object) -> Counts:
     return Counts(**(values | changes))
 
 
-def lines(*intervals: tuple[float, float, float], counters: bool = False) -> Lines:
+def lines(*intervals: tuple[float, float, float], counters: bool = False) -> IntervalSeries:
     """Intervals of (drafts, drafted, accepted) with K = 1."""
     drafts, drafted, accepted = np.array(intervals, dtype=float).reshape(-1, 3).T
     known = np.isfinite(drafts)
-    return Lines(
-        drafts,
-        known,
-        drafted,
-        accepted,
-        np.where(known, accepted, np.nan)[:, None],
-        np.full(len(drafts), 10.0),
+    return IntervalSeries(
+        drafts=drafts,
+        drafted=drafted,
+        accepted=accepted,
+        accepted_at=np.where(known, accepted, np.nan)[:, None],
+        exact=known,
+        window_s=np.full(len(drafts), 10.0),
+        k=np.ones(len(drafts)),
         counters=counters,
     )
+
+
+def headline(found: Counts, series: IntervalSeries | None, min_drafts: int) -> dict[str, Value]:
+    return values_of_reading(found) | values_of(found) | values_of_intervals(found, series, min_drafts)
 
 
 def values(figures: dict) -> dict:
@@ -66,7 +72,7 @@ def test_the_accounting_case() -> None:
 
 def test_shorter_drafts_are_said_to_assume_the_same_policy() -> None:
     figure = headline(counts(), None, 500)["tokens_per_step_at_2"]
-    assert figure.definition == "1 + s1 + s2: tokens per step with drafts of 2, if the draft policy is unchanged"
+    assert figure.definition.endswith(": tokens per step with drafts of 2, if the draft policy is unchanged")
 
 
 def test_a_missing_count_leaves_only_its_figures_unknown() -> None:
@@ -105,23 +111,23 @@ def test_intervals_count_when_they_hold_enough_drafts() -> None:
 
 
 def test_a_log_whose_drafts_are_partly_unknown_says_what_it_leaves_out() -> None:
-    found = counts_of_lines(lines((10, 10, 5), (np.nan, 90, 45)), 1, 20.0, {})
+    found = counts_of_series(lines((10, 10, 5), (np.nan, 90, 45)), None, 20.0)
     assert (found.drafts, found.draft_tokens, found.accepted, found.accepted_of_drafts) == (10, 100, 50, 5)
     assert found.notes[0].startswith("1 of 2 intervals, with 90.00% of the draft tokens, do not show their drafts")
     figures = headline(found, None, 1)
     assert figures["tokens_per_step"].value == 1.5 and figures["accepted_over_drafted"].value == 0.5
-    unknown = counts_of_lines(lines((np.nan, 90, 45)), 1, 20.0, {})
+    unknown = counts_of_series(lines((np.nan, 90, 45)), None, 20.0)
     assert headline(unknown, None, 1)["chance_1"].unknown == "no interval shows its drafts"
 
 
 def part(name: str, **changes: object) -> Part:
-    found: dict = {"model": None, "counts": counts(), "lines": None, "start": 0.0, "end": 10.0, "since_start": False}
+    found: dict = {"model": None, "counts": counts(), "series": None, "start": 0.0, "end": 10.0, "since_start": False}
     found |= {"start_time": 5.0, **changes}
     return Part(name, **found)
 
 
 def test_sources_are_added_up() -> None:
-    result = pooled([part("a", lines=lines((1, 1, 1))), part("b", start=10.0, end=20.0, lines=lines((2, 2, 0)))])
+    result = pooled([part("a", series=lines((1, 1, 1))), part("b", start=10.0, end=20.0, series=lines((2, 2, 0)))])
     assert not isinstance(result, str)
     together, intervals = result
     assert (together.drafts, together.accepted_at, together.seconds, together.restarts) == (10, (8, 6, 4, 2), 20.0, 0)
@@ -138,8 +144,8 @@ def test_sources_are_added_up() -> None:
         ({"since_start": True}, {}, "of the earlier one are part of the later one's"),
         ({"since_start": True, "start_time": None}, {"since_start": True}, "the counters do not show their start"),
         (
-            {"counts": counts(counted_by="lines"), "lines": lines((1, 1, 1))},
-            {"counts": counts(counted_by="lines"), "lines": lines((1, 1, 1))},
+            {"counts": counts(counted_by="lines"), "series": lines((1, 1, 1))},
+            {"counts": counts(counted_by="lines"), "series": lines((1, 1, 1))},
             "hold the same intervals",
         ),
     ],
