@@ -81,7 +81,7 @@ def test_a_missing_count_leaves_only_its_figures_unknown() -> None:
     assert found["tokens_per_step"].value == 3.0
     assert found["share_through_2"].unknown == "this server predates per-position counters"
     assert found["tokens_per_step_at_1"].unknown == "this server predates per-position counters"
-    assert found["emitted_tokens_per_step"].unknown == "the source does not show generation tokens"
+    assert found["emitted_tokens_per_step"].unknown == "the source does not show generated tokens"
 
 
 def test_counts_that_contradict_each_other_are_no_figures() -> None:

@@ -30,6 +30,7 @@ _WORDS = {
     "accepted_of_drafts": "accepted tokens",
     "drafted_of_drafts": "draft tokens",
     "accepted_at": "acceptance by position",
+    "generation_tokens": "generated tokens",
     "requests_finished": "finished requests",
     "k": "how many tokens a draft holds",
     "seconds": "the time that it covers",
@@ -83,7 +84,7 @@ class Counts:
 
     def reason(self, name: str) -> str:
         """Why the field `name` is None."""
-        return self.unknown.get(name, f"the source does not show {_WORDS.get(name, name.replace('_', ' '))}")
+        return self.unknown.get(name, f"the source does not show {in_words(name)}")
 
     def need(self, name: str) -> float:
         """The count `name`; raise :class:`Unknown` where it is None."""
@@ -108,7 +109,7 @@ class Counts:
             yield self.fell
             return
         found = {name: getattr(self, name) for name in COUNTED}
-        negative = [f"{value:g} {_WORDS.get(name, name.replace('_', ' '))}" for name, value in found.items() if (value or 0) < 0]
+        negative = [f"{value:g} {in_words(name)}" for name, value in found.items() if (value or 0) < 0]
         if negative:
             yield f"found {', '.join(negative)}; counts cannot be negative"
             return
@@ -193,6 +194,11 @@ def by_draft(drafts: FloatArray, accepted_at: FloatArray, k: int) -> BoolArray:
     shown = np.isfinite(drafts)
     placed: BoolArray = shown & (k > 0) & np.isfinite(accepted_at[:, :k]).all(axis=1)
     return placed if placed.any() else shown
+
+
+def in_words(name: str) -> str:
+    """The field `name` of the counts as a reason calls it."""
+    return _WORDS.get(name, name.replace("_", " "))
 
 
 def counts_of_row(row: Mapping[str, Any], k: int | None, unknown: Mapping[str, str], *, name: str) -> Counts:

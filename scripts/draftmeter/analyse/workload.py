@@ -17,7 +17,7 @@ import pandas as pd
 
 from draftmeter.analyse.clusters import Requests, requests_of
 from draftmeter.analyse.confidence import Confidence, confidence_in
-from draftmeter.analyse.counts import COUNTED, Counts, IntervalSeries, Part, counts_of_row, counts_of_series, pooled
+from draftmeter.analyse.counts import COUNTED, Counts, IntervalSeries, Part, counts_of_row, counts_of_series, in_words, pooled
 from draftmeter.analyse.facts import fact
 from draftmeter.analyse.quantities import COUNTS, Quantity, Value, catalogue_of, measured
 from draftmeter.analyse.requests import request_facts
@@ -27,7 +27,6 @@ from draftmeter.study.plan import derive_seed
 from draftmeter.study.schema import Analysis
 
 BOUND = "no interval: it is a bound"
-LACKING = "a record lacks this counter"
 
 
 def workload_facts(subject: str, tables: Tables, cluster: str, analysis: Analysis, seed: int) -> dict[str, Fact]:
@@ -83,7 +82,8 @@ def _parts(tables: Tables, k: int) -> list[Part]:
     by_lines = tables.counted_by == "lines"
     rows = tables.totals
     labels = run_labels(tables.intervals)
-    unknown = dict.fromkeys((*COUNTED, "accepted_of_drafts", "drafted_of_drafts", "accepted_at"), LACKING)
+    fields = (*COUNTED, "accepted_of_drafts", "drafted_of_drafts", "accepted_at")
+    unknown = {name: f"a record lacks the counter of {in_words(name)}" for name in fields}
     parts = []
     for label, values in zip(run_labels(rows), rows.to_dict("records"), strict=True):
         row = {str(name): None if pd.isna(value) else value for name, value in values.items()}
