@@ -228,6 +228,20 @@ def test_counters_alone_have_no_variation() -> None:
         assert facts[f"production_intervals.{name}"]["unknown"] == "the log has no line with drafts"
 
 
+def test_steps_without_a_draft_are_told_in_the_note() -> None:
+    counted = {"counted_by": "counters", "drafts": 900, "draft_tokens": 2700, "accepted": 1500}
+    tables = stored(make_up(STUDY).intervals.head(0), **counted, generation_tokens=10_100, requests_finished=100)
+    estimates = estimate(archive(), tables, [], None, None)
+    facts = Facts.model_validate(estimates.facts)
+    reason = "7700 of 10100 generated tokens came from steps without a draft, or are a prompt's first token"
+    for name in ("emitted_tokens_per_step", "emitted_minus_verified"):
+        assert (facts.fact("traffic", name).value, facts.fact("traffic", name).unknown) == (None, reason)
+    over_all = facts.fact("traffic", "tokens_per_decode_step")
+    assert over_all.value == pytest.approx(10_000 / (900 + 7600)) and over_all.unknown == "no interval: it is a bound"
+    note = " ".join(render_note(facts, FIGURES, PAPER / "note.md.j2", PAPER / "table1.md.j2").split())
+    assert "those without a draft included, it was at most 1.18 per step" in note
+
+
 def test_differences_of_counters_are_no_log_lines() -> None:
     lines = make_up(STUDY).intervals.assign(wording="counters", offset=None, process=None, engine="0")
     facts = analysed(stored(lines, counted_by="counters", restarts=0, seconds=400.0))

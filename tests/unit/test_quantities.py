@@ -1,4 +1,4 @@
-"""The catalogue of quantities: no counts make an impossible value, and the note and `draftmeter report` print the same ones."""
+"""The catalogue of quantities: no impossible value, and the same ones in facts and in `report`."""
 
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ def counters(
 
 @st.composite
 def possible(draw: st.DrawFn) -> Counts:
-    """Counters that a server can show: short drafts, tokens from steps without a draft, and counts that it lacks included."""
+    """What servers can count, with short drafts, steps without one, and counts that are lacking."""
     k = draw(st.integers(1, 5))
     lengths = draw(st.lists(st.integers(0, k), max_size=5))
     drafts = [(length, draw(st.integers(0, length)), draw(st.integers(1, 40))) for length in lengths if length]
@@ -138,7 +138,7 @@ def test_names_are_unique_and_in_one_order() -> None:
 
 
 def test_tokens_of_steps_without_a_draft_are_not_those_of_drafts() -> None:
-    """Two drafts of one token with one accepted make three tokens at most; the server generated 101."""
+    """Two drafts with one accepted token make three tokens at most; the server generated 101."""
     found = values_of(counters(1, 2, 2, [1], 101, 1))
     assert found["tokens_per_step"].value == 1.5
     reason = "98 of 101 generated tokens came from steps without a draft, or are a prompt's first token"
@@ -153,7 +153,7 @@ def test_tokens_of_steps_without_a_draft_are_not_those_of_drafts() -> None:
 
 
 def test_one_token_more_than_drafts_can_make_is_said() -> None:
-    """How many first tokens of requests that still run are in it is not known: there is no tolerance."""
+    """How many first tokens of running requests are in it is not known: no tolerance."""
     drafts, at = 1000.0, [500.0]
     whole = values_of(counters(1, drafts, drafts, at, 1500 + 10, 10))["emitted_tokens_per_step"]
     assert whole.value == 1.5
@@ -162,7 +162,7 @@ def test_one_token_more_than_drafts_can_make_is_said() -> None:
 
 
 def test_a_chance_over_drafts_that_cannot_all_hold_the_token_is_unknown() -> None:
-    """Eleven tokens in ten drafts: one of them at most holds a second token, and not all eight that were accepted so far."""
+    """Eleven tokens in ten drafts: one at most holds a second, and eight were accepted so far."""
     found = values_of(counters(2, 10, 11, [8, 1], 20, 1))
     assert found["chance_1"].value == 0.8 and found["share_through_2"].value == 0.1
     for name in ("chance_2", "rise_2", "chance_slope", "accepted_over_checked", "formula_checked"):
@@ -189,10 +189,12 @@ def test_tokens_per_step_over_a_change_of_k_and_nothing_by_position() -> None:
         assert (found[name].value, found[name].unknown) == (None, "K changed from 2 to 1")
     back = counts_of_series(series((2, 10, 20, 10, [7, 3]), (1, 10, 10, 8, [8]), (2, 1, 2, 0, [0, 0])), None, 20.0)
     assert back.reason("k") == "K changed from 2 to 1 to 2"
+    in_turn = counts_of_series(series(*[(2, 10, 20, 10, [7, 3]), (1, 10, 10, 8, [8])] * 3), None, 20.0)
+    assert in_turn.reason("accepted_at") == "the intervals have K = 1, 2, in turn"
 
 
 def test_drafts_of_a_log_without_positions_are_known() -> None:
-    """What is by draft is over intervals with drafts and positions; over those with drafts alone where none has positions."""
+    """By draft: over intervals with drafts and positions; with drafts alone where none has both."""
     nan = math.nan
     without = counts_of_series(series((2, 10, 20, 10, [nan, nan]), (2, nan, 10, 8, [nan, nan])), None, 20.0)
     assert (without.drafts, without.accepted_of_drafts, without.accepted, without.accepted_at) == (10, 10, 18, None)

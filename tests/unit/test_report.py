@@ -199,6 +199,7 @@ def test_two_models_of_one_server_are_kept_apart(tmp_path: Path, capsys: pytest.
         ("made-up", 20),
         ("other", 10),
     ]
+    assert "not pooled: the sources are of the models made-up, other" in found["pooled"]["unknown"]
 
 
 def test_an_old_server_is_reported_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,6 +221,39 @@ def test_the_text_is_plain_where_there_is_no_terminal(tmp_path: Path, capsys: py
     assert f"  drafts                  {drafts_of():,}" in rest
     assert "  intervals               4, 3 of them with enough drafts" in rest
     assert any(line.endswith("at this draft length, if the draft policy is unchanged") for line in rest)
+
+
+def test_a_log_whose_k_changes_gives_what_is_not_by_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "INFO 09-14 08:15:{second} [metrics.py:120] SpecDecoding metrics: Mean acceptance length: {length}, Accepted throughput: "
+        "{accepted}.00 tokens/s, Drafted throughput: {drafted}.00 tokens/s, Accepted: {accepted}0 tokens, Drafted: {drafted}0 "
+        "tokens, Per-position acceptance rate: {rates}, Avg Draft acceptance rate: {rate}%\n"
+    )
+    two = line.format(second="00", length="2.00", accepted=10, drafted=20, rates="0.700, 0.300", rate="50.0")
+    one = line.format(second="10", length="1.80", accepted=8, drafted=10, rates="0.800", rate="80.0")
+    (tmp_path / "server.log").write_text(two + one)
+    (source,) = reported(capsys, tmp_path / "server.log")["sources"]
+    figures = source["figures"]
+    found = [figures[name]["value"] for name in ("k", "drafts", "draft_tokens", "accepted", "tokens_per_step")]
+    assert found == [None, 200, 300, 180, 1.9]
+    for name in ("k", "share_through_1", "chance_2"):
+        assert (figures[name]["value"], figures[name]["unknown"]) == (None, "K changed from 2 to 1")
+    assert main(["report", str(tmp_path / "server.log"), *COMMON]) == 0
+    out = capsys.readouterr().out
+    assert "  drafts                  200\n" in out and "- K changed from 2 to 1: " in out and "not shown" not in out
+
+
+def test_steps_without_a_draft_are_told_from_those_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counted = {"spec_decode_num_drafts": 2, "spec_decode_num_draft_tokens": 2, "spec_decode_num_accepted_tokens": 1}
+    counted |= {"generation_tokens": 101, "prompt_tokens": 5, "request_success": 1}
+    text = "".join(f"vllm:{name}_total {count}\n" for name, count in counted.items())
+    (tmp_path / "dump").write_text(f'{text}vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="0"}} 1\n')
+    assert main(["report", str(tmp_path / "dump")]) == 0
+    out = capsys.readouterr().out
+    assert "  tokens per step         1.50 (emitted: unknown)\n" in out
+    assert "  tokens per decode step  at most 1.01, over steps with and without a draft\n" in out
+    reason = "98 of 101 generated tokens came from steps without a draft, or are a prompt's first token"
+    assert f"- unknown: emitted tokens per step: {reason}\n" in out
 
 
 def test_many_sources_make_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""How well a workload's counts are known: intervals from own requests in clusters, or else from blocks of its intervals."""
+"""Confidence intervals of a workload, from own requests in clusters or from blocks of intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ LEAST_COVER = 0.99
 
 @dataclass(frozen=True)
 class Confidence:
-    """Estimates of a workload's quantities that bring intervals for its counts; or, in `unknown`, why there are none at all."""
+    """Estimates that bring intervals for a workload's quantities; or, in `unknown`, why none do."""
 
     n: int
     n_unit: str
@@ -42,7 +42,7 @@ class Confidence:
     """Why a quantity that is not among the estimates has no interval."""
 
     def around(self, name: str, value: float) -> tuple[float | None, float | None, str | None]:
-        """The ends of the interval of the quantity `name`, moved to its `value`; or None, None and why there is none."""
+        """The interval of the quantity `name`, moved to its `value`; or None, None and why."""
         if self.unknown is not None:
             return None, None, self.unknown
         found = self.estimates.get(name)

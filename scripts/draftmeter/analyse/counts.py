@@ -1,7 +1,8 @@
-"""Counts of a server's drafts: from its counters or from its log's intervals, of one source or of several added up.
+"""Counts of a server's drafts, from counters or from intervals, of one source or of several.
 
-The rules for intervals of a log that do not show everything stand here once, and so do the guards against counting a draft
-twice. A count that cannot be known is None, with its reason; a missing count is never a zero.
+The rules for intervals of a log that do not show everything stand here once, and so do the guards
+against counting a draft twice. A count that cannot be known is None, with its reason; a missing
+count is never a zero.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ BoolArray = NDArray[np.bool_]
 
 SOURCES = {"counters": "server counters", "lines": "sums of log lines"}
 COUNTED = ("drafts", "draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "requests_finished")
+# More values of K in a row than this are not told one by one.
+MOST_CHANGES = 4
 # What a log does not show, whatever the version of the server.
 NOT_IN_LOG = dict.fromkeys(("generation_tokens", "prompt_tokens", "requests_finished", "restarts"), "log lines do not show it")
 NO_DRAFTS = "no interval shows its drafts"
@@ -45,8 +48,9 @@ class Unknown(Exception):
 class Counts:
     """What a server counted; a None is unknown, and `unknown` says why, by the field's name.
 
-    `drafted_of_drafts` and `accepted_of_drafts` are the tokens of `drafts`: not all of `draft_tokens` and `accepted` where
-    some intervals of a log do not show their drafts. `accepted_at` and `eligible_at` have K entries.
+    `drafted_of_drafts` and `accepted_of_drafts` are the tokens of `drafts`: not all of
+    `draft_tokens` and `accepted` where some intervals of a log do not show their drafts.
+    `accepted_at` and `eligible_at` have K entries.
     """
 
     counted_by: Literal["counters", "lines"]
@@ -67,7 +71,7 @@ class Counts:
     longest: int | None = None
     """The largest K where there are several; None where `k` says it."""
     eligible_at: tuple[float, ...] | None = None
-    """Drafts that hold a token at 1..K with all before it accepted, where some draft is short and requests say it."""
+    """Drafts that hold a token at 1..K with all before it accepted, where requests say it."""
     fell: str | None = None
     """Which counter fell, in words."""
     unknown: Mapping[str, str] = field(default_factory=dict)
@@ -137,14 +141,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class IntervalSeries:
-    """The intervals with drafts of one source in their order, shapes (n,) and (n, K); an unknown number is nan."""
+    """Intervals of one source in their order, shapes (n,) and (n, K); an unknown number is nan."""
 
     drafts: FloatArray
     drafted: FloatArray
     accepted: FloatArray
     accepted_at: FloatArray
     exact: BoolArray
-    """Whether drafts and acceptance by position follow exactly from the line, and are no estimates from rounded numbers."""
+    """Whether drafts and positions follow exactly, and are no estimates from rounded numbers."""
     window_s: FloatArray
     k: FloatArray
     counters: bool = False
@@ -156,10 +160,10 @@ class IntervalSeries:
 
     @classmethod
     def of(cls, column: Callable[[str], FloatArray], k: int, *, counters: bool = False) -> "IntervalSeries":
-        """From the columns of the table intervals, nan for null, with accepted_1..K for the largest K of them, `k`.
+        """From the columns of the table intervals, nan for null, with accepted_1..K for K = `k`.
 
-        A server whose counters lack drafted or accepted tokens shows nothing that a quantity could be made of: such rows
-        are left out.
+        A server whose counters lack drafted or accepted tokens shows nothing that a quantity could
+        be made of: such rows are left out.
         """
         drafted, accepted = column("drafted"), column("accepted")
         kept = np.isfinite(drafted) & np.isfinite(accepted)
@@ -186,10 +190,11 @@ class IntervalSeries:
 
 
 def by_draft(drafts: FloatArray, accepted_at: FloatArray, k: int) -> BoolArray:
-    """Which of n intervals everything by draft is made of, shape (n,), for the one K of all of them (0: none is known).
+    """Which of n intervals everything by draft is made of, shape (n,); `k` is their K, 0 for none.
 
-    Those that show drafts and acceptance by position, of shapes (n,) and (n, K); where no interval shows both, those that
-    show drafts. Drafts and shares must be of the same intervals: else a share would not be over the drafts beside it.
+    Those that show drafts and acceptance by position, of shapes (n,) and (n, K); where no interval
+    shows both, those that show drafts. Drafts and shares must be of the same intervals: else a
+    share would not be over the drafts beside it.
     """
     shown = np.isfinite(drafts)
     placed: BoolArray = shown & (k > 0) & np.isfinite(accepted_at[:, :k]).all(axis=1)
@@ -202,7 +207,7 @@ def in_words(name: str) -> str:
 
 
 def counts_of_row(row: Mapping[str, Any], k: int | None, unknown: Mapping[str, str], *, name: str) -> Counts:
-    """A row of the table counters of the source `name`; a None or an absent column is unknown. K of its drafts is `k`."""
+    """A row of the table counters of the source `name`, K = `k`; None or no column: unknown."""
     positions = [f"accepted_{position}" for position in range(1, (k or 0) + 1)]
     values = {column: None if row.get(column) is None else float(row[column]) for column in (*COUNTED, *positions)}
     found = {column: value for column, value in values.items() if value is not None}
@@ -230,8 +235,9 @@ def counts_of_row(row: Mapping[str, Any], k: int | None, unknown: Mapping[str, s
 def counts_of_series(series: IntervalSeries, k: int | None, seconds: float | None) -> Counts:
     """What a log adds up to; `k` is K where its intervals do not show it.
 
-    Accepted over drafted is over all intervals; everything by draft is over :func:`by_draft`. Over several K
-    drafts, tokens and tokens per step still mean what they say; what is by position does not.
+    Accepted over drafted is over all intervals; everything by draft is over :func:`by_draft`. Over
+    several K drafts, tokens and tokens per step still mean what they say; what is by position does
+    not.
     """
     ks = series.ks
     several = len(set(ks)) > 1
@@ -240,7 +246,9 @@ def counts_of_series(series: IntervalSeries, k: int | None, seconds: float | Non
     some, n, hidden = bool(used.any()), len(series), int((~used).sum())
     at = series.accepted_at[used, : one or 0]
     placed = bool(one and some and np.isfinite(at).all())
-    changed = f"K changed from {' to '.join(map(str, ks if len(ks) <= 4 else [*ks[:3], '...']))}"
+    changed = f"K changed from {' to '.join(map(str, ks))}"
+    if len(ks) > MOST_CHANGES:
+        changed = f"the intervals have K = {', '.join(map(str, sorted(set(ks))))}, in turn"
     why_no_position = changed if several else NO_DRAFTS if not some else NO_K if not one else NO_POSITIONS
     estimated = int((used & ~series.exact).sum())
     notes, detail = [], ""
@@ -281,9 +289,10 @@ def recovered(count: int) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One source of a pool. `start` and `end` (Unix seconds, None where unknown) bound what its counts cover.
+    """One source of a pool. `start` and `end` (Unix seconds or None) bound what its counts cover.
 
-    `since_start`: the counts are all since the server's start, at `start_time`, up to a moment that is unknown.
+    `since_start`: the counts are all since the server's start, at `start_time`, up to a moment that
+    is unknown.
     """
 
     name: str
@@ -297,7 +306,7 @@ class Part:
 
 
 def pooled(parts: Sequence[Part]) -> tuple[Counts, IntervalSeries | None] | str:
-    """The counts of sources (at least one) added up, with all intervals; or, as a sentence, why that would mean nothing."""
+    """The sources (at least one) added up, with all intervals; or, in words, why they cannot be."""
     if len(parts) == 1:
         return parts[0].counts, parts[0].series
     reason = _why_not(parts)

@@ -1,7 +1,8 @@
-"""The catalogue of quantities: what is made of counts, under which name, in which unit, and by which formula.
+"""The catalogue of quantities: what is made of counts, its name, its unit and its formula.
 
-The facts of a workload and `draftmeter report` both follow it. The names are the keys of facts.json (behind the workload's
-name) and of `draftmeter report --json`. Nothing here knows confidence intervals.
+The facts of a workload and `draftmeter report` both follow it. The names are the keys of facts.json
+(behind the workload's name) and of `draftmeter report --json`. Nothing here knows confidence
+intervals.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ COUNTS = ("drafts", "draft_tokens", "accepted", "requests")
 
 @dataclass(frozen=True)
 class Quantity:
-    """One quantity: `of` makes it of counts whose `needs` are known, and raises :class:`Unknown` where it has no value.
+    """One quantity: `of` makes it of counts whose `needs` are known, or raises :class:`Unknown`.
 
     `of` gives a share where the unit is percentage points; `factor` makes one of the other.
     """
@@ -40,7 +41,7 @@ class Quantity:
     of: Callable[[Counts], float] = field(compare=False, repr=False)
     factor: float = 1.0
     bound: bool = False
-    """Whether it is an upper bound of what the definition says, and no estimate: it has no confidence interval."""
+    """Whether it is an upper bound and no estimate, so that it has no confidence interval."""
 
     @property
     def signed(self) -> bool:
@@ -62,8 +63,9 @@ class Value:
 def catalogue(k: int, held: float | None = None, *, by_steps: bool = False) -> list[Quantity]:
     """The quantities of drafts of up to `k` tokens (0: unknown), in the order of the facts.
 
-    `held` are the tokens that drafts held on average, where some held fewer than K; `by_steps`: whether requests say which
-    drafts hold a token at each position, so that chances need no note of short drafts.
+    `held` are the tokens that drafts held on average, where some held fewer than K; `by_steps`:
+    whether requests say which drafts hold a token at each position, so that chances need no note of
+    short drafts.
     """
     return [*_counted(), *_of_drafts(k, held, by_steps), *_of_tokens()]
 
@@ -76,7 +78,7 @@ def catalogue_of(counts: Counts) -> list[Quantity]:
 
 
 def values_of(counts: Counts) -> dict[str, Value]:
-    """Every quantity of the catalogue, by name, in its order. Of counts that contradict each other none has a value."""
+    """Every quantity of the catalogue, by name; of contradictory counts none has a value."""
     return {quantity.name: measured(quantity, counts) for quantity in catalogue_of(counts)}
 
 
@@ -95,7 +97,7 @@ def measured(quantity: Quantity, counts: Counts) -> Value:
 
 
 def values_of_reading(counts: Counts) -> dict[str, Value]:
-    """What the reading of the source says of itself: K, the time that the counts cover, restarts within it."""
+    """What the source says of its counts: K, the time that they cover, restarts within it."""
     quantities = (
         ("k", "tokens", "draft tokens per step"),
         ("seconds", "s", "time that the counts cover"),
@@ -109,7 +111,7 @@ def values_of_reading(counts: Counts) -> dict[str, Value]:
 
 
 def values_of_intervals(counts: Counts, series: IntervalSeries | None, min_drafts: int) -> dict[str, Value]:
-    """What intervals say one by one: how many there are and qualify, how acceptance varies over those, unweighted."""
+    """How many intervals there are and qualify, and how acceptance varies over them."""
     what = "differences of counters" if series is not None and series.counters else "log lines"
     rule = f"intervals with at least {min_drafts} drafts"
     n = 0 if series is None else len(series)
@@ -302,10 +304,11 @@ def _with_shorter(counts: Counts, length: int) -> float:
 
 
 def _eligible(counts: Counts, position: int) -> float:
-    """Drafts whose token at `position` was checked: those that hold one there, with all before it accepted.
+    """Drafts that hold a token at `position`, with all before it accepted: it was checked.
 
-    Where no request says it, every draft is taken as full. That is certainly wrong where too few tokens were drafted for
-    so many: each draft holds one token at least, and one that holds a token at k holds k - 1 more than the first.
+    Where no request says it, every draft is taken as full. That is certainly wrong where too few
+    tokens were drafted for so many: each draft holds one token at least, and one that holds a token
+    at k holds k - 1 more than the first.
     """
     if counts.eligible_at is not None:
         return counts.eligible_at[position - 1]
@@ -375,14 +378,15 @@ def _decoded(counts: Counts) -> float:
 
 
 def _beyond_drafts(counts: Counts) -> float:
-    """Decoded tokens that drafting steps cannot have made: each makes its accepted tokens and one more, at most."""
+    """Decoded tokens more than drafting steps can make: their accepted tokens and one each."""
     return max(_decoded(counts) - counts.need("drafts") - counts.need("accepted_of_drafts"), 0.0)
 
 
 def _emitted(counts: Counts) -> float:
-    """Unknown where drafting steps cannot have made all tokens: what else is in them would be taken for theirs.
+    """Unknown where drafting steps cannot have made all tokens: others would be taken for theirs.
 
-    No tolerance for requests that still ran at either reading: how many first tokens that makes is not known.
+    No tolerance for requests that still ran at either reading: how many first tokens that makes is
+    not known.
     """
     decoded, drafts = _decoded(counts), _drafts(counts)
     if _beyond_drafts(counts):

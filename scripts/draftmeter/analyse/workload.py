@@ -1,12 +1,13 @@
 """The facts of one workload, or of one part of it: what its drafts were worth.
 
-A value comes from the server's counters, summed over the records: they are the truth for the server. Where there are none it
-comes from the sums of its log lines. Its interval comes from our own requests in clusters, or from the blocks of the workload's
-intervals where no own request is known, and is given only where these hold nearly all of the server's drafts.
+A value comes from the server's counters, summed over the records: they are the truth for the
+server. Where there are none it comes from the sums of its log lines. Its interval comes from our
+own requests in clusters, or from the blocks of the workload's intervals where no own request is
+known, and is given only where these hold nearly all of the server's drafts.
 
-A counter that fell, or counts that contradict each other, make every fact of the workload unknown: the cross-checks
-of the collect step have failed and say where, and the analysis has to get that far. So do records that cannot be added up,
-for they may hold the same drafts.
+A counter that fell, or counts that contradict each other, make every fact of the workload unknown:
+the cross-checks of the collect step have failed and say where, and the analysis has to get that
+far. So do records that cannot be added up, for they may hold the same drafts.
 """
 
 from dataclasses import replace
@@ -32,8 +33,8 @@ BOUND = "no interval: it is a bound"
 def workload_facts(subject: str, tables: Tables, cluster: str, analysis: Analysis, seed: int) -> dict[str, Fact]:
     """All facts of `subject` from the rows of `tables`, keyed `<subject>.<quantity>`.
 
-    `cluster` is "prompts", for the same prompt is sent at several numbers of streams, or "sessions" where the requests
-    of one session are alike (production traffic).
+    `cluster` is "prompts", for the same prompt is sent at several numbers of streams, or "sessions"
+    where the requests of one session are alike (production traffic).
     """
     k = tables.k
     requests = requests_of(tables, k, cluster)
@@ -41,9 +42,9 @@ def workload_facts(subject: str, tables: Tables, cluster: str, analysis: Analysi
     if reason is None:
         counts = with_short_drafts(counts, requests)
     known = confidence_in(counts, requests, tables, k, analysis, derive_seed(seed, "analyse", "pooled", subject))
-    values = {quantity: measured(quantity, counts) for quantity in catalogue_of(counts)}
-    facts = {quantity.name: _fact(quantity, one, counts, known) for quantity, one in values.items()}
-    facts |= _equality(counts, known, k)
+    facts = {quantity.name: _fact(quantity, measured(quantity, counts), counts, known) for quantity in catalogue_of(counts)}
+    slope = facts.get("chance_slope")
+    facts |= _equality(counts, known, k, None if slope is None or slope.value is not None else slope.unknown)
     facts |= request_facts(requests, tables, analysis.confidence)
     if reason is not None:
         unknown = {"value": None, "low": None, "high": None, "unknown": reason}
@@ -54,7 +55,8 @@ def workload_facts(subject: str, tables: Tables, cluster: str, analysis: Analysi
 def counts_of_workload(tables: Tables, k: int) -> tuple[Counts, str | None]:
     """The records added up, K = `k` (0: unknown); or counts of which nothing is known, and why.
 
-    Where some records have counters, those that are counted by log lines are left out: they may be of the same drafts.
+    Where some records have counters, those that are counted by log lines are left out: they may be
+    of the same drafts.
     """
     nothing = Counts.none(tables.counted_by, k or None, len(tables.totals))
     result = pooled(_parts(tables, k))
@@ -67,7 +69,7 @@ def counts_of_workload(tables: Tables, k: int) -> tuple[Counts, str | None]:
 
 
 def with_short_drafts(counts: Counts, requests: Requests) -> Counts:
-    """The counts with what was really drafted, by the steps of own requests where these hold every draft that was counted."""
+    """The counts with what was really drafted, where own requests with steps hold every draft."""
     if requests.eligible_at is None or counts.accepted_at is None or counts.drafts is None:
         return counts
     counted = [counts.drafts, counts.draft_tokens, *counts.accepted_at]
@@ -78,7 +80,7 @@ def with_short_drafts(counts: Counts, requests: Requests) -> Counts:
 
 
 def _parts(tables: Tables, k: int) -> list[Part]:
-    """The records that make up the totals, each with its own intervals where these count its drafts."""
+    """The records that make up the totals, with their intervals where these count the drafts."""
     by_lines = tables.counted_by == "lines"
     rows = tables.totals
     labels = run_labels(tables.intervals)
@@ -94,7 +96,7 @@ def _parts(tables: Tables, k: int) -> list[Part]:
             counts = counts_of_series(series, k or None, row.get("seconds"))
         else:
             counts = counts_of_row(row, k or None, unknown, name=label)
-        # A row of counters that does not end is one reading: it holds everything since the server's start.
+        # A row of counters without an end is one reading: it holds all since the server's start.
         since_start = not by_lines and row.get("end") is None and row.get("restarts") is None
         parts.append(
             Part(
@@ -112,7 +114,7 @@ def _parts(tables: Tables, k: int) -> list[Part]:
 
 
 def _fact(quantity: Quantity, one: Value, counts: Counts, known: Confidence) -> Fact:
-    """The value with the interval around it that the estimates bring; a count is exact, and has none."""
+    """The value with the interval that the estimates bring; a count is exact, and has none."""
     counted = quantity.name in COUNTS
     low = high = None
     unknown = one.unknown
@@ -134,21 +136,22 @@ def _fact(quantity: Quantity, one: Value, counts: Counts, known: Confidence) -> 
     )
 
 
-def _equality(counts: Counts, known: Confidence, k: int) -> dict[str, Fact]:
+def _equality(counts: Counts, known: Confidence, k: int, no_chances: str | None) -> dict[str, Fact]:
+    """The test that all chances are equal; `no_chances` says why some chance is unknown, if one is."""
     if k == 1:
         return {}
     test = known.equality
     method = ""
-    if test.freedom is not None:
+    if test.freedom is not None and no_chances is None:
         method = f"Wald test, F with {test.freedom[0]} and {test.freedom[1]:.0f} degrees of freedom, {known.words}"
     return {
         "equal_chances_p": fact(
-            test.p_value,
+            None if no_chances else test.p_value,
             unit="p value",
             definition="of the test that the chance of acceptance is the same at all positions",
             method=method or counts.source,
             n=known.n,
             n_unit=known.n_unit,
-            unknown=test.unknown,
+            unknown=no_chances or test.unknown,
         )
     }

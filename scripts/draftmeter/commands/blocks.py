@@ -1,4 +1,4 @@
-"""How `report` shows figures in a terminal: a block for each source and one for all, or a table of many sources."""
+"""How `report` prints quantities: a block for each source and one for all, or one table."""
 
 import os
 import re
@@ -130,7 +130,7 @@ def _reasons(figures: Figures) -> Iterator[str]:
 
 
 def _printed(figures: Figures, name: str) -> str:
-    """A quantity with the digits and the sign that its unit and its name ask for; K is a whole number of tokens."""
+    """A quantity with the digits and the sign of its unit and its name; K is a whole number."""
     value, unit = figures[name]["value"], figures[name]["unit"]
     if value is None:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Sources as they were read become the parts of a pool: what collect knows becomes what analyse takes."""
+"""Sources as collect read them become the parts of a pool, as analyse takes them."""
 
 import re
 from typing import Any

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
-    """The quantities of each source, and of all together where that means something, as plain data."""
+    """The quantities of each source, and of all together where they can be added up."""
     from draftmeter.analyse.counts import Counts, IntervalSeries, pooled  # noqa: PLC0415
     from draftmeter.analyse.quantities import (  # noqa: PLC0415
         as_data,
