@@ -30,7 +30,7 @@ rule analyse:
         "results/logs/analyse.log",
     localrule: True
     params:
-        code=code_of("facts.py", "strict.py", "study", "stats", "analyse"),
+        code=code_of("facts.py", "units.py", "strict.py", "study", "stats", "analyse"),
         study=study_json,
     message:
         "Estimate acceptance, its variation and its uncertainty"

@@ -18,7 +18,7 @@ rule plot_figure1:
         "results/logs/plot_figure1.log",
     localrule: True
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
         bin_width=STUDY.analysis.histogram_bin_width,
     message:
         "Plot Figure 1"
@@ -42,7 +42,7 @@ rule plot_figure2:
         "results/logs/plot_figure2.log",
     localrule: True
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Plot Figure 2"
     script:
@@ -65,7 +65,7 @@ rule plot_figure3:
         "results/logs/plot_figure3.log",
     localrule: True
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Plot Figure 3"
     script:
@@ -106,7 +106,7 @@ rule render_note:
         "results/logs/render_note.log",
     localrule: True
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Render Table 1 and the note"
     script:

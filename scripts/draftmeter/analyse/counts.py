@@ -129,9 +129,6 @@ class Counts:
                 check()
             except CountsError as error:
                 yield str(error)
-        most = self.k if self.longest is None else self.longest
-        if most and self.drafts is not None and (self.accepted_of_drafts or 0) > most * self.drafts:
-            yield f"found {self.accepted_of_drafts:g} accepted tokens of {self.drafts:g} drafts, which hold at most {most} each"
 
     @classmethod
     def none(cls, counted_by: Literal["counters", "lines"], k: int | None, records: int) -> "Counts":

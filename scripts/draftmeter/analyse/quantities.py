@@ -287,8 +287,16 @@ def _accepted_over_drafted(counts: Counts) -> float:
     return _known(accepted_over_drafted(counts.need("accepted"), counts.need("draft_tokens")).value)
 
 
+def _accepted(counts: Counts) -> float:
+    """Accepted tokens of the drafts; unknown where these (recovered ones too) cannot hold so many."""
+    drafts, accepted, most = counts.need("drafts"), counts.need("accepted_of_drafts"), counts.longest or counts.k
+    if most and accepted > most * drafts:
+        raise Unknown(f"found {accepted:.0f} accepted tokens of {drafts:.0f} drafts, which hold at most {most} each")
+    return accepted
+
+
 def _verified(counts: Counts) -> float:
-    return _known(tokens_per_step(counts.need("drafts"), counts.need("accepted_of_drafts")).value)
+    return _known(tokens_per_step(counts.need("drafts"), _accepted(counts)).value)
 
 
 def _shares(counts: Counts) -> FloatArray:
@@ -379,7 +387,7 @@ def _decoded(counts: Counts) -> float:
 
 def _beyond_drafts(counts: Counts) -> float:
     """Decoded tokens more than drafting steps can make: their accepted tokens and one each."""
-    return max(_decoded(counts) - counts.need("drafts") - counts.need("accepted_of_drafts"), 0.0)
+    return max(_decoded(counts) - counts.need("drafts") - _accepted(counts), 0.0)
 
 
 def _emitted(counts: Counts) -> float:
@@ -391,7 +399,7 @@ def _emitted(counts: Counts) -> float:
     decoded, drafts = _decoded(counts), _drafts(counts)
     if _beyond_drafts(counts):
         generated = counts.need("generation_tokens")
-        others = generated - drafts - counts.need("accepted_of_drafts")
+        others = generated - drafts - _accepted(counts)
         raise Unknown(
             f"{others:.0f} of {generated:.0f} generated tokens came from steps without a draft, or are a prompt's first token"
         )
