@@ -51,7 +51,7 @@ def rows(production: dict[str, Any]) -> Iterator[Row]:
     """The figures of the production server that follow from chances, spread and decay."""
     yield Row("accepted over drafted", production["accepted_over_drafted"], 0.0005, "pooled.accepted_over_drafted")
     for k, share in enumerate(production["share_through"], start=1):
-        yield Row(f"share through {k}", share, 0.0005, f"pooled.share_{k}")
+        yield Row(f"share through {k}", share, 0.0005, f"pooled.share_through_{k}")
     for k, chance in enumerate(production["chance_at"], start=1):
         yield Row(f"chance at {k}", chance, 0.0005, f"pooled.chance_{k}")
     yield Row("tokens per step", production["tokens_per_step"], 0.005, "pooled.tokens_per_step")
@@ -59,9 +59,9 @@ def rows(production: dict[str, Any]) -> Iterator[Row]:
     for rate, printed in production["formula"].items():
         half = 0.005 if rate == "accepted_over_drafted" else 0.0005
         yield Row(f"formula, {rate.replace('_', ' ')}", printed["value"], 0.005, f"pooled.formula_{rate}")
-        yield Row(f"error of the formula, {rate.replace('_', ' ')}", printed["error"], half, f"pooled.formula_error_{rate}")
+        yield Row(f"error of the formula, {rate.replace('_', ' ')}", printed["error"], half, f"pooled.formula_{rate}_error")
     last = production["formula"]["first_position"]["error_last_terms"]
-    yield Row("error of the last two terms", last, 0.0005, "pooled.formula_error_last_terms")
+    yield Row("error of the last two terms", last, 0.0005, "pooled.formula_last_terms_error")
     at_500 = production["intervals"][500]
     yield Row("standard deviation of intervals", at_500["sd_pp"] / 100, 0.0005, "t500.sd")
     yield Row("sampling standard deviation", at_500["sampling_sd_pp"] / 100, 0.0005, "t500.sampling_sd")

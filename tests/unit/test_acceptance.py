@@ -108,8 +108,8 @@ def test_unknown_where_the_denominator_is_zero() -> None:
     assert [chance.value for chance in chance_at(10, [0, 0])] == [0.0, None]
     assert accepted_over_drafted(0, 0).value is None
     assert tokens_per_step(0, 0).value is None
-    assert np.isnan(figures(10, [0, 0])["formula_error_last_terms"])
-    assert figures(10, [5])["formula_error_first_position"] == 0
+    assert np.isnan(figures(10, [0, 0])["formula_last_terms_error"])
+    assert figures(10, [5])["formula_first_position_error"] == 0
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_properties_of_any_drafts(case: tuple[int, list[int]]) -> None:
 def test_formula_is_exact_for_equal_chances(a: float, k: int) -> None:
     shares = [a**position for position in range(1, k + 1)]
     result = figures(1e6, [1e6 * share for share in shares])
-    assert result["formula_error_first_position"] == pytest.approx(0, abs=1e-12)
+    assert result["formula_first_position_error"] == pytest.approx(0, abs=1e-12)
     assert result["formula_checked"] == pytest.approx((1 - a ** (k + 1)) / (1 - a))
     if k > 1:
-        assert result["formula_error_last_terms"] == pytest.approx(0, abs=1e-9)
+        assert result["formula_last_terms_error"] == pytest.approx(0, abs=1e-9)

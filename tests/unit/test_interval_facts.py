@@ -45,7 +45,7 @@ def test_estimates_are_those_of_the_survey_in_the_units_of_the_note(found: Surve
         one, fact = estimates[name], facts[quantity]
         assert (fact.value, fact.low, fact.high) == pytest.approx((one.value, one.low, one.high)), quantity
         assert one.method in fact.method
-    points = {"sd_pp": "t500.sd", "fifth_5.rise_3": "fifth_5.rise_3", "fifth_1.chance_slope": "fifth_1.slope"}
+    points = {"sd_pp": "t500.sd", "fifth_5.rise_3": "fifth_5.rise_3", "fifth_1.chance_slope": "fifth_1.chance_slope"}
     for quantity, name in points.items():
         one, fact = estimates[name], facts[quantity]
         assert (fact.value, fact.low, fact.high) == pytest.approx((100 * one.value, 100 * one.low, 100 * one.high)), quantity

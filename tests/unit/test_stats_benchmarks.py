@@ -28,7 +28,7 @@ def test_intervals_cover_the_truth_in_a_short_study(load) -> None:
     truth = {row["statistic"]: float(row["truth"]) for row in rows}
     names = ["pooled.chance_1", "pooled.rise_2", "t500.mean", "t500.sd", "t500.variance_ratio", "t500.p10", "t500.p90"]
     names += ["autocorrelation.10", "running.1", "fifth_1.chance_1", "fifth_5.rise_3", "slope on running"]
-    names += ["t500.step_rate_correlation_1", "true sd of the chance at 2", "pooled.formula_error_first_position"]
+    names += ["t500.step_rate_correlation_1", "true sd of the chance at 2", "pooled.formula_first_position_error"]
     hits: dict[str, list[bool]] = {name: [] for name in names}
     for seed in range(TRAFFICS):
         for name, low, high in study.one_traffic(study.KINDS["one decay"], 300, 200, seed):

@@ -74,5 +74,5 @@ def test_groups_part_agrees_with_groups_of_the_lines() -> None:
     for number, group in enumerate(exact, start=1):
         assert (found[f"fifth_{number}.chance_1"], found[f"fifth_{number}.chance_2"]) == pytest.approx(group.chances)
         assert found[f"fifth_{number}.rise_2"] == pytest.approx(group.chances[1] - group.chances[0])
-        assert found[f"fifth_{number}.slope"] == pytest.approx(group.chances[1] - group.chances[0])
+        assert found[f"fifth_{number}.chance_slope"] == pytest.approx(group.chances[1] - group.chances[0])
         assert resampled[f"fifth_{number}.chance_1"] == pytest.approx(group.chances[0], abs=5e-4)

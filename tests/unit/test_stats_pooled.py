@@ -20,18 +20,18 @@ def test_figures_are_those_of_the_definitions() -> None:
     chances = [chance.value for chance in chance_at(1000, AT)]
     checked = AT.sum() / (AT.sum() + 1000 - AT[-1])
     rate = AT.sum() / 3000
-    assert [found[f"share_{k}"] for k in (1, 2, 3)] == pytest.approx(shares)
+    assert [found[f"share_through_{k}"] for k in (1, 2, 3)] == pytest.approx(shares)
     assert [found[f"chance_{k}"] for k in (1, 2, 3)] == pytest.approx(chances)
     assert (found["rise_2"], found["rise_3"]) == pytest.approx((chances[1] - chances[0], chances[2] - chances[1]))
-    assert found["slope"] == pytest.approx(np.polyfit([1, 2, 3], chances, 1)[0])
+    assert found["chance_slope"] == pytest.approx(np.polyfit([1, 2, 3], chances, 1)[0])
     assert found["accepted_over_checked"] == pytest.approx(checked)
     assert found["tokens_per_step"] == pytest.approx(tokens_per_step(1000, AT.sum()).value)
     for name, a in (("first_position", shares[0]), ("checked", checked), ("accepted_over_drafted", rate)):
         formula = 1 + a + a**2 + a**3
         assert found[f"formula_{name}"] == pytest.approx(formula)
-        assert found[f"formula_error_{name}"] == pytest.approx(formula / (1 + sum(shares)) - 1)
+        assert found[f"formula_{name}_error"] == pytest.approx(formula / (1 + sum(shares)) - 1)
     a, *others = shares
-    assert found["formula_error_last_terms"] == pytest.approx((a**2 + a**3) / sum(others) - 1)
+    assert found["formula_last_terms_error"] == pytest.approx((a**2 + a**3) / sum(others) - 1)
 
 
 def test_five_steps_of_four_drafts() -> None:
@@ -49,7 +49,7 @@ def test_shorter_drafts_refuse_rising_shares() -> None:
 
 
 def test_one_position_and_none() -> None:
-    assert "slope" not in pooled_names(1) and "formula_error_last_terms" not in pooled_names(1)
+    assert "chance_slope" not in pooled_names(1) and "formula_last_terms_error" not in pooled_names(1)
     assert pooled_names(0) == ("accepted_over_drafted", "tokens_per_step")
     assert figures(10, np.array([5.0]))["chance_1"] == 0.5
     assert names_along_the_draft(0) == [] and names_along_the_draft(1) == ["chance_1"]
@@ -57,7 +57,7 @@ def test_one_position_and_none() -> None:
 
 def test_an_unknown_chance_leaves_the_others_known() -> None:
     found = figures(10, np.array([0.0, 0, 0]))
-    assert found["chance_1"] == 0 and np.isnan(found["chance_2"]) and np.isnan(found["slope"])
+    assert found["chance_1"] == 0 and np.isnan(found["chance_2"]) and np.isnan(found["chance_slope"])
 
 
 def test_short_drafts_by_hand() -> None:
@@ -71,7 +71,7 @@ def test_short_drafts_by_hand() -> None:
     assert [plain[f"chance_{k}"] for k in (1, 2, 3)] == pytest.approx([4 / 6, 2 / 4, 1 / 2])
     assert plain["accepted_over_checked"] == pytest.approx(7 / 12)
     same = {name for name in found if found[name] == plain[name]}
-    assert {"share_1", "share_2", "share_3", "tokens_per_step", "formula_first_position"} <= same
+    assert {"share_through_1", "share_through_2", "share_through_3", "tokens_per_step", "formula_first_position"} <= same
     assert np.isnan(figures(2, [0, 0], [2, 0])["chance_2"])
 
 
@@ -94,7 +94,7 @@ def test_intervals_are_those_of_the_linearised_ratio() -> None:
         ("accepted_over_drafted", ratio_of_sums(at.sum(axis=1), 3 * drafts, 0.95)),
         ("chance_2", ratio_of_sums(at[:, 1], at[:, 0], 0.95)),
         (
-            "formula_error_first_position",
+            "formula_first_position_error",
             smooth_function_of_ratios(
                 at,
                 drafts,
@@ -174,7 +174,7 @@ def test_equal_chances_are_rejected_as_often_as_they_should_be_and_a_rise_is_fou
     drafts, at = simulated(rng, 200, (0.7, 0.8, 0.85))
     risen = pooled_by_cluster(drafts, 3 * drafts, at, 0.95)
     assert risen.equality.p_value < 1e-6
-    assert risen.estimates["rise_2"].low > 0.05 and risen.estimates["slope"].low > 0.03
+    assert risen.estimates["rise_2"].low > 0.05 and risen.estimates["chance_slope"].low > 0.03
     assert risen.equality.freedom == (2, 198)
 
 

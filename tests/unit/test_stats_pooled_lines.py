@@ -35,10 +35,11 @@ def test_pooled_figures_by_blocks_are_those_of_the_survey() -> None:
         mine, theirs = found.estimates[name], everything.estimates[f"pooled.{name}"]
         assert mine.value == theirs.value
         assert mine.standard_error == pytest.approx(theirs.standard_error, rel=0.25)
-    share = found.estimates["share_1"]
+    share = found.estimates["share_through_1"]
     shorter = found.estimates["tokens_per_step_at_1"]
     assert (shorter.value, shorter.low, shorter.high) == pytest.approx((1 + share.value, 1 + share.low, 1 + share.high))
-    assert found.estimates["tokens_per_step_at_2"].value == pytest.approx(1 + share.value + found.estimates["share_2"].value)
+    second = found.estimates["share_through_2"]
+    assert found.estimates["tokens_per_step_at_2"].value == pytest.approx(1 + share.value + second.value)
     assert found.equality.p_value < 0.01
 
 

@@ -83,12 +83,12 @@ def test_accepted_over_checked(production: dict[str, Any]) -> None:
 def test_formula(production: dict[str, Any], rate: str, half: float) -> None:
     printed, shares = production["formula"][rate], production["share_through"]
     assert reaches(made_of(f"formula_{rate}"), shares, [0.0005] * K, printed["value"], 0.005)
-    assert reaches(made_of(f"formula_error_{rate}"), shares, [0.0005] * K, printed["error"], half)
+    assert reaches(made_of(f"formula_{rate}_error"), shares, [0.0005] * K, printed["error"], half)
 
 
 def test_error_of_the_last_two_terms_needs_a_first_share_near_0_7986(production: dict[str, Any]) -> None:
     printed = production["formula"]["first_position"]["error_last_terms"]
-    last = made_of("formula_error_last_terms")
+    last = made_of("formula_last_terms_error")
     assert reaches(last, production["share_through"], [0.0005] * K, printed, 0.0005)
     assert last(0.7986, 0.6464, 0.5334) == pytest.approx(printed, abs=0.0006)
 

@@ -37,17 +37,11 @@ def test_intervals_come_from_own_requests_by_prompt(tables: Tables) -> None:
     requests = tables.requests[tables.requests["workload"] == "synthetic"]
     sums = requests.groupby("prompt_sha256")[["drafts", "draft_tokens", *POSITIONS]].sum()
     expected = pooled_by_cluster(sums["drafts"], sums["draft_tokens"], sums[POSITIONS].to_numpy(), 0.95)
-    names = {
-        "accepted_over_checked": "accepted_over_checked",
-        "chance_2": "chance_2",
-        "formula_checked": "formula_checked",
-        "formula_last_terms_error": "formula_error_last_terms",
-    }
-    for quantity, name in names.items():
-        one = expected.estimates[name]
+    for quantity in ("accepted_over_checked", "chance_2", "formula_checked", "formula_last_terms_error"):
+        one = expected.estimates[quantity]
         assert (facts[quantity].value, facts[quantity].low, facts[quantity].high) == pytest.approx((one.value, one.low, one.high))
-    for quantity, name in {"rise_3": "rise_3", "chance_slope": "slope"}.items():
-        one = expected.estimates[name]
+    for quantity in ("rise_3", "chance_slope"):
+        one = expected.estimates[quantity]
         assert (facts[quantity].low, facts[quantity].high) == pytest.approx((100 * one.low, 100 * one.high))
         assert facts[quantity].unit == "percentage points"
     assert facts["equal_chances_p"].value == pytest.approx(expected.equality.p_value)

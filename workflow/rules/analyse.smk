@@ -36,7 +36,7 @@ rule analyse:
         mem_mb=4000,
         runtime=30,
     params:
-        code=code_of("facts.py", "strict.py", "study", "stats", "analyse"),
+        code=code_of("facts.py", "units.py", "strict.py", "study", "stats", "analyse"),
     message:
         "Estimate acceptance, its variation and its uncertainty"
     script:

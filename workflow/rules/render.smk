@@ -20,7 +20,7 @@ rule plot_figure1:
     conda:
         "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
         bin_width=STUDY.analysis.histogram_bin_width,
     message:
         "Plot Figure 1"
@@ -46,7 +46,7 @@ rule plot_figure2:
     conda:
         "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Plot Figure 2"
     script:
@@ -71,7 +71,7 @@ rule plot_figure3:
     conda:
         "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Plot Figure 3"
     script:
@@ -114,7 +114,7 @@ rule render_note:
     conda:
         "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Render Table 1 and the note"
     script:

@@ -69,7 +69,7 @@ def _fifth(found: Surveyed, number: int, k: int) -> Fifth:
     }
     if k > 1:
         text = f"slope of the chance along the draft, by least squares, for each further position, {group}"
-        change["chance_slope"] = estimate("slope", POINTS, text, PERCENT)
+        change["chance_slope"] = estimate("chance_slope", POINTS, text, PERCENT)
         change["equal_chances_p"] = _equality(found, number, group, reason)
     equal = [_equal(found, number, position, text, reason) for position, text in zip(positions, definitions, strict=True)]
     return Fifth(number, chances, equal, change)

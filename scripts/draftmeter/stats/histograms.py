@@ -84,8 +84,8 @@ def groups_part(
 ) -> Part:
     """Equal groups of lines by acceptance: chance by position, its rises along the draft, and its slope, in each.
 
-    Names are `<prefix><group>.chance_<position>`, `.rise_<position>` (chance there less the one before) and `.slope` (least
-    squares, per position), groups counted from 1, the lowest.
+    Names are `<prefix><group>.chance_<position>`, `.rise_<position>` (chance there less the one before) and `.chance_slope`
+    (least squares, per position), groups counted from 1, the lowest.
     """
     k = accepted_at.shape[1]
     bins = bins_of(acceptance, taking_part)

@@ -30,10 +30,10 @@ def pooled_names(k: int) -> tuple[str, ...]:
     """What :func:`pooled_values` gives, in its order; with k = 0, positions unknown, the first two alone."""
     names = ["accepted_over_drafted", "tokens_per_step"]
     if k:
-        names += ["accepted_over_checked", *(f"share_{position}" for position in range(1, k + 1))]
+        names += ["accepted_over_checked", *(f"share_through_{position}" for position in range(1, k + 1))]
         names += names_along_the_draft(k)
-        names += [f"formula_{rate}" for rate in RATES] + [f"formula_error_{rate}" for rate in RATES]
-        names += ["formula_error_last_terms"] if k > 1 else []
+        names += [f"formula_{rate}" for rate in RATES] + [f"formula_{rate}_error" for rate in RATES]
+        names += ["formula_last_terms_error"] if k > 1 else []
     return tuple(names)
 
 

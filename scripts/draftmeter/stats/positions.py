@@ -22,10 +22,10 @@ class EqualityTest:
 
 
 def names_along_the_draft(k: int) -> list[str]:
-    """What :func:`along_the_draft` makes of K chances: chance_1..K, rise_2..K and, for K > 1, slope."""
+    """What :func:`along_the_draft` makes of K chances: chance_1..K, rise_2..K and, for K > 1, chance_slope."""
     positions = range(1, k + 1)
     names = [f"chance_{position}" for position in positions] + [f"rise_{position}" for position in positions[1:]]
-    return [*names, "slope"] if k > 1 else names
+    return [*names, "chance_slope"] if k > 1 else names
 
 
 def along_the_draft(chances: FloatArray) -> FloatArray:
