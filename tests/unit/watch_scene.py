@@ -16,8 +16,7 @@ from rich.console import Console
 from draftmeter.commands.watch import _formulas
 from draftmeter.formats.counter_series import CounterResult, counter_series
 from draftmeter.formats.exposition import read_exposition
-from draftmeter.formats.log import statistics_text
-from draftmeter.formats.log.scan import WORDS
+from draftmeter.formats.log import WORDS, statistics_text
 from draftmeter.measure.watch.address import parse_address
 from draftmeter.measure.watch.followed import Kept
 from draftmeter.measure.watch.watching import Wanted, watch

@@ -41,8 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Watch until the time is over or a signal comes; 0 then, 1 if the record cannot be written."""
     from rich.console import Console  # noqa: PLC0415  start-up of the other commands stays short
 
-    from draftmeter.formats.log import statistics_text  # noqa: PLC0415
-    from draftmeter.formats.log.scan import WORDS  # noqa: PLC0415
+    from draftmeter.formats.log import WORDS, statistics_text  # noqa: PLC0415
     from draftmeter.measure.watch.followed import Kept, LogFileError  # noqa: PLC0415
     from draftmeter.measure.watch.watching import ServerUnusable, Wanted, watch  # noqa: PLC0415
     from draftmeter.record.watched import WatchedError  # noqa: PLC0415

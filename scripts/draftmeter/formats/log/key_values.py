@@ -1,17 +1,22 @@
-"""Lists of "key: value" pairs, read strictly: a value of another shape means that something else printed the text.
+"""Lists of key-values ("key: value, key: value"), read strictly: a value of another shape means that
+something else printed the text.
 
-An unknown key is kept. Text is bytes, as it lies in the file. A list may be cut anywhere; what is whole of it is kept, and
-a number that further digits may follow is told apart. `loose` reads a list that was wrapped: no space in it counts.
+An unknown key is kept. Text is bytes, as it lies in the file. A list may be cut anywhere; what is
+whole of it is kept, and a number that further digits may follow is told apart. `loose` reads a
+list that was wrapped: no space in it counts.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+# No count of a usual entry has more digits, nor has a number more before its decimal point.
+USUAL_DIGITS = 12
+
 
 class State(Enum):
-    """How a text ends: with its last pair, in the middle of one, or as no such text could."""
+    """How a text ends: with its last key-value, in the middle of one, or as no such text could."""
 
     WHOLE = "whole"
     CUT = "cut"
@@ -20,7 +25,8 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a value (a pattern whose first group is the value) and an ending that makes a cut value whole."""
+    """The shape of a value (a pattern whose only group is the value) and an ending that makes a cut
+    value whole."""
 
     pattern: str
     ending: bytes
@@ -42,10 +48,11 @@ SHARE = Shape(r"(\d+\.\d|nan)%", b"0.0%")
 FRACTION = Shape(r"(\d\.\d{3}|nan)", b"0.000")
 RATES = Shape(r"((?:\d\.\d{3}|nan)(?:, (?:\d\.\d{3}|nan))*)", b", 0.000")
 
+_ANY_DIGITS, _USUAL_DIGITS = rb"\d+", rb"\d{1,%d}" % USUAL_DIGITS
 _WHOLE_RATE = re.compile(rb"(?:\d\.\d{3}|nan)(?= *,|$)")
 _DIGITS = re.compile(rb"\d+")
 
-# A value may hold commas (rates by position, stages of a fetch); a part that begins with a letter begins the next pair.
+# A value may hold commas (rates by position, stages of a fetch); a part that begins with a letter begins the next key.
 BETWEEN = re.compile(rb", (?=[A-Za-z])(?!nan\b|inf\b)")
 _LOOSE_BETWEEN = re.compile(rb" *, *(?=[A-Za-z])(?!nan\b|inf\b)")
 _UNKNOWN_KEY = re.compile(rb"[A-Za-z][\w ./()%#-]{0,80}")
@@ -55,18 +62,17 @@ _KEY_BEGUN = re.compile(rb"[A-Z][\w /()%#-]{0,80}")
 
 
 @dataclass(slots=True)
-class Pairs:
-    """The pairs of a list as far as they are whole: known ones by their column, unknown ones by their key.
+class KeyValues:
+    """A list as far as it is whole: the known values by their column, unknown ones by their key.
 
-    `last` is the column of the last pair. `open` are the columns whose value ends the text so that more of it may have
-    followed (digits, rates); `problem` says what is bad.
+    `open` are the columns whose value ends the text so that more of it may have followed (digits,
+    rates); `problem` says what is bad.
     """
 
     values: dict[str, bytes] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
     state: State = State.WHOLE
     problem: str = ""
-    last: str = ""
     open: set[str] = field(default_factory=set)
 
     def end(self, state: State, problem: str = "") -> bool:
@@ -82,42 +88,60 @@ class Grammar:
         self._strict = {name.encode(): key for name, key in keys.items()}
         self._loose = {_squeeze(name): key for name, key in self._strict.items()}
 
-    def read(self, text: bytes, *, loose: bool) -> Pairs:
-        """The pairs of `text`, which may end with a comma: then it is cut."""
-        pairs = Pairs()
+    def read(self, text: bytes, *, loose: bool) -> KeyValues:
+        """The key-values of `text`, which may end with a comma: then it is cut."""
+        found = KeyValues()
         kept = text.rstrip(b" ")
         comma = kept.endswith(b",")
         parts = (_LOOSE_BETWEEN if loose else BETWEEN).split(kept.rstrip(b", ") if comma else text)
         for number, part in enumerate(parts, start=1):
-            if not self._take(pairs, part, loose, last=number == len(parts), comma=comma):
+            if not self._take(found, part, loose, last=number == len(parts), comma=comma):
                 break
-        if comma and pairs.state is State.WHOLE:
-            pairs.end(State.CUT)
-        return pairs
+        if comma and found.state is State.WHOLE:
+            found.end(State.CUT)
+        return found
+
+    def pattern(self, *keys: str, optional: Sequence[str] = ()) -> bytes:
+        """Of a list of these keys in this order, whole and without unusually long numbers, with
+        one group for each value; at the end any of the `optional` keys may be missing.
+
+        What it matches, :meth:`read` reads in the same way.
+        """
+        texts = []
+        for key in (*keys, *optional):
+            name = key.encode()
+            value = self._strict[name][1].strict.pattern.replace(_ANY_DIGITS, _USUAL_DIGITS)
+            texts.append(b", %s: %s" % (re.escape(name), value))
+        ends = b"".join(b"(?:%s)?" % text for text in texts[len(keys) :])
+        return b"".join(texts[: len(keys)]).removeprefix(b", ") + ends
+
+    def columns(self, *keys: str) -> list[str]:
+        """The columns of these keys."""
+        return [self._strict[key.encode()][0] for key in keys]
 
     def holds(self, part: bytes) -> bool:
-        """True for one pair of a known key, whole and of its shape."""
+        """True for one key-value of a known key, whole and of its shape."""
         name, _, value = part.partition(b": ")
         known = self._strict.get(name)
         return known is not None and known[1].strict.fullmatch(value) is not None
 
-    def _take(self, pairs: Pairs, part: bytes, loose: bool, *, last: bool, comma: bool) -> bool:
-        """Add one pair; False ends the reading."""
+    def _take(self, found: KeyValues, part: bytes, loose: bool, *, last: bool, comma: bool) -> bool:
+        """Add one key-value; False ends the reading."""
         name, colon, value = part.partition(b":")
         if loose:
             name, value = name.strip(b" "), value.strip(b" ")
         if not colon:
             if last and self._begins(part, loose):
-                return pairs.end(State.CUT)
-            return pairs.end(State.BAD, "a part that is no 'key: value' pair")
+                return found.end(State.CUT)
+            return found.end(State.BAD, "a part that is no 'key: value' pair")
         known = self._loose.get(_squeeze(name)) if loose else self._strict.get(name)
         if not loose:
             if value and not value.startswith(b" "):
-                return pairs.end(State.BAD, "no space after a colon")
+                return found.end(State.BAD, "no space after a colon")
             value = value[1:]
         if known is None:
-            return _take_unknown(pairs, name, value, last)
-        return _take_known(pairs, name, known, value, loose=loose, last=last, comma=comma)
+            return _take_unknown(found, name, value, last)
+        return _take_known(found, name, known, value, loose=loose, last=last, comma=comma)
 
     def _begins(self, part: bytes, loose: bool) -> bool:
         known, begun = (self._loose, _squeeze(part)) if loose else (self._strict, part)
@@ -125,43 +149,41 @@ class Grammar:
 
 
 def _take_known(
-    pairs: Pairs, name: bytes, known: tuple[str, Shape], value: bytes, *, loose: bool, last: bool, comma: bool
+    found: KeyValues, name: bytes, known: tuple[str, Shape], value: bytes, *, loose: bool, last: bool, comma: bool
 ) -> bool:
     column, shape = known
-    if column in pairs.values:
-        return pairs.end(State.BAD, f"'{name.decode()}' stands twice")
+    if column in found.values:
+        return found.end(State.BAD, f"'{name.decode()}' stands twice")
     match = (shape.loose if loose else shape.strict).fullmatch(value)
     if match is not None:
-        pairs.values[column] = _squeeze(match[1]) if loose or shape is RATES else match[1]
-        pairs.last = column
+        found.values[column] = _squeeze(match[1]) if loose or shape is RATES else match[1]
         if last and (shape is RATES or (shape is NUMBER and not comma)):
-            pairs.open.add(column)
+            found.open.add(column)
         return True
     begun = value + b"," if comma else value
     if not last or not any(shape.loose.fullmatch(begun + shape.ending[at:]) for at in range(len(shape.ending))):
-        return pairs.end(State.BAD, f"the value of '{name.decode()}' is not of its shape")
+        return found.end(State.BAD, f"the value of '{name.decode()}' is not of its shape")
     if shape is RATES:
-        pairs.values[column] = b",".join(_WHOLE_RATE.findall(value))
-        pairs.open.add(column)
+        found.values[column] = b",".join(_WHOLE_RATE.findall(value))
+        found.open.add(column)
     elif shape in (TOKENS, NUMBER) and (digits := _DIGITS.match(value)):
-        pairs.values[column] = digits[0]
+        found.values[column] = digits[0]
         if digits[0] == value:
-            pairs.open.add(column)
-    return pairs.end(State.CUT)
+            found.open.add(column)
+    return found.end(State.CUT)
 
 
-def _take_unknown(pairs: Pairs, name: bytes, value: bytes, last: bool) -> bool:
+def _take_unknown(found: KeyValues, name: bytes, value: bytes, last: bool) -> bool:
     if not _UNKNOWN_KEY.fullmatch(name):
-        return pairs.end(State.BAD, "a part that is no 'key: value' pair")
+        return found.end(State.BAD, "a part that is no 'key: value' pair")
     key = name.decode()
     if last and not value:
-        return pairs.end(State.CUT)
+        return found.end(State.CUT)
     if not _UNKNOWN_VALUE.fullmatch(value):
-        return pairs.end(State.BAD, f"the value of '{key}' is no number or word")
-    if key in pairs.extra:
-        return pairs.end(State.BAD, f"'{key}' stands twice")
-    pairs.extra[key] = value.decode(errors="replace").strip()
-    pairs.last = ""
+        return found.end(State.BAD, f"the value of '{key}' is no number or word")
+    if key in found.extra:
+        return found.end(State.BAD, f"'{key}' stands twice")
+    found.extra[key] = value.decode(errors="replace").strip()
     return True
 
 
