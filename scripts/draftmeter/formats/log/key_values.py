@@ -26,14 +26,17 @@ class State(Enum):
 @dataclass(frozen=True)
 class Shape:
     """The shape of a value (a pattern whose only group is the value) and an ending that makes a cut
-    value whole."""
+    value whole. `usual` is the pattern of numbers that are neither unusually long nor nan or inf."""
 
     pattern: str
     ending: bytes
+    usual: bytes = field(init=False)
     strict: re.Pattern[bytes] = field(init=False)
     loose: re.Pattern[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
+        usual = self.pattern.replace("|nan", "").replace("|inf", "").replace(r"\d+", rf"\d{{1,{USUAL_DIGITS}}}")
+        object.__setattr__(self, "usual", usual.encode())
         object.__setattr__(self, "strict", re.compile(self.pattern.encode()))
         object.__setattr__(self, "loose", re.compile(self.pattern.replace(" ", " *").replace(", *", " *, *").encode()))
 
@@ -48,7 +51,6 @@ SHARE = Shape(r"(\d+\.\d|nan)%", b"0.0%")
 FRACTION = Shape(r"(\d\.\d{3}|nan)", b"0.000")
 RATES = Shape(r"((?:\d\.\d{3}|nan)(?:, (?:\d\.\d{3}|nan))*)", b", 0.000")
 
-_ANY_DIGITS, _USUAL_DIGITS = rb"\d+", rb"\d{1,%d}" % USUAL_DIGITS
 _WHOLE_RATE = re.compile(rb"(?:\d\.\d{3}|nan)(?= *,|$)")
 _DIGITS = re.compile(rb"\d+")
 
@@ -102,16 +104,15 @@ class Grammar:
         return found
 
     def pattern(self, *keys: str, optional: Sequence[str] = ()) -> bytes:
-        """Of a list of these keys in this order, whole and without unusually long numbers, with
-        one group for each value; at the end any of the `optional` keys may be missing.
+        """Of a list of these keys in this order, whole and with usual values, a group for each; at
+        the end any of the `optional` keys may be missing.
 
         What it matches, :meth:`read` reads in the same way.
         """
         texts = []
         for key in (*keys, *optional):
             name = key.encode()
-            value = self._strict[name][1].strict.pattern.replace(_ANY_DIGITS, _USUAL_DIGITS)
-            texts.append(b", %s: %s" % (re.escape(name), value))
+            texts.append(b", %s: %s" % (re.escape(name), self._strict[name][1].usual))
         ends = b"".join(b"(?:%s)?" % text for text in texts[len(keys) :])
         return b"".join(texts[: len(keys)]).removeprefix(b", ") + ends
 
