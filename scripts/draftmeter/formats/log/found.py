@@ -156,7 +156,7 @@ def _describe_unknown(found: LogFound, settled: Settled, tally: Tally) -> None:
             "have them estimated, from accepted / (mean - 1) to the rounding of the mean, or as Drafted / K"
         )
     if tally.without_drafts:
-        parts.append(f"{tally.without_drafts} of {rows} intervals do not tell their drafts")
+        parts.append(f"{tally.without_drafts} of {rows} intervals do not show their drafts")
     if parts:
         found.unknown["drafts"] = "; ".join(parts)
     if tally.at_exact < rows:

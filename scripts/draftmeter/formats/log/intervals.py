@@ -149,8 +149,8 @@ def _doubt_last_rates(raw: RawBatch, settled: Settled, lines: PrintedLines, infe
     doubtful = (speculation["rates_end"] == RATES_LAST) & ~(inferred.drafts_exact & (lines.accepted > 0))
     if not doubtful.any():
         return lines, inferred
-    pairs = zip(speculation["process"].tolist(), lines.k.tolist(), strict=True)
-    others = np.array([settled.shown_k.get(process, {}).get(k, 0) >= 2 for process, k in pairs])
+    processes_and_ks = zip(speculation["process"].tolist(), lines.k.tolist(), strict=True)
+    others = np.array([settled.shown_k.get(process, {}).get(k, 0) >= 2 for process, k in processes_and_ks])
     missing = inferred.contradictory & (lines.mean - 100 > np.maximum(lines.rates, 0).sum(axis=1) / 10)
     doubtful &= (lines.k < usual) | ~others | missing | (speculation["last"] & (lines.k != usual))
     k = np.where(doubtful, np.where(lines.k < usual, usual, ABSENT), lines.k)

@@ -16,7 +16,7 @@ from draftmeter.formats.log.counts import Bools, Ints
 
 # Two lines of one log call carry the same time unless the clock's second ends between them.
 LARGEST_GAP_S = 1
-# The server's interval unless it is told another.
+# The server's interval unless it is given another.
 USUAL_INTERVAL_S = 10
 # Threads of one process may print in another order than they took the time.
 _REORDERED_S = 2

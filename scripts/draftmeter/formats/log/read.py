@@ -1,6 +1,5 @@
 """Reading a log: bytes in, the interval table and what was found out."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -18,12 +17,10 @@ from draftmeter.formats.log.known import Known
 from draftmeter.formats.log.matching import modal_spacing
 from draftmeter.formats.log.usual import Usual, read_usual
 from draftmeter.formats.log.window import Window, broken_places, find_places, windows
-from draftmeter.formats.log.wordings import CUMULATIVE, THROUGHPUTS, Speculation
+from draftmeter.formats.log.wordings import CUMULATIVE, NAME_BEGUN, SPECULATION_END, THROUGHPUTS, Speculation
 
 _PIECE = 50_000
 _BROKEN = frozenset({"wrapped", "cut head", "cut tail"})
-_BEHEADED = re.compile(rb"(?:Drafted: \d+ tokens|Draft acceptance rate: [\d.]+%|Per-position acceptance rate: [\d., ]+)\s*\Z")
-_NAME_BEGUN = re.compile(rb"metrics\.py:\d+\] Spec[A-Za-z]* ?[a-z]*:?\Z")
 
 
 class LogReading:
@@ -135,13 +132,13 @@ class _Reader:
             line = window.line_at(0)
             if (not outcomes or outcomes[0].end > line.end) and not usual.begins_at(0) and _is_beheaded(window.text(line)):
                 self._refuse(Refused(0, line.end, "the beginning of the entry is cut off, with its name"))
-        if window.last and _NAME_BEGUN.search(data[-80:]):
+        if window.last and NAME_BEGUN.search(data[-80:]):
             start = data.rfind(b"\n") + 1
             self._refuse(Refused(window.base + start, window.base + len(data), "cut before its counts"))
 
 
 def _is_beheaded(text: bytes) -> bool:
-    return _BEHEADED.search(text[-200:]) is not None and HEAD.search(text) is None
+    return SPECULATION_END.search(text[-200:]) is not None and HEAD.search(text) is None
 
 
 def _is_broken(outcome: Taken | Refused) -> bool:

@@ -40,7 +40,7 @@ DIGITS = 15
 _ANY_DIGITS = re.compile(rb"\d+")
 MOST_POSITIONS = 256
 
-# How the list of rates ends: more text follows it; it ends the record; it was cut.
+# How the list of rates ends: more text follows it; it ends the entry; it was cut.
 RATES_WHOLE, RATES_LAST, RATES_CUT = 0, 1, 2
 
 _FETCHES = Shape(
@@ -107,6 +107,16 @@ _BEGINNING = b"(?P<name>%s|%s)|(?:%s)?(?=%s)" % (NEW_NAME, OLD_NAME, _LABEL, ENG
 BEGINNING = re.compile(_BEGINNING)
 LOOSE_BEGINNING = re.compile(_BEGINNING.replace(b" ", b" *"))
 
+# The name of an entry of which the end of the file cut off the rest.
+NAME_BEGUN = re.compile(
+    rb"metrics\.py:\d+\] (?:%s)\Z"
+    % b"|".join(name[:end] for name in (NEW_NAME, OLD_NAME) for end in range(len("Spec"), len(name)))
+)
+# The end of a speculation line of any version, of which the rest may be cut off.
+SPECULATION_END = re.compile(
+    rb"(?:%s)\s*\Z" % b"|".join(NEW.pattern(key) for key in ("Drafted", "Per-position acceptance rate", "Draft acceptance rate"))
+)
+
 # Entries as most logs have them: those since 0.10.2, with no key beyond these.
 _SPECULATION_KEYS = (
     "Mean acceptance length",
@@ -160,8 +170,9 @@ class EngineLine(NamedTuple):
     extra: str
 
 
-SPECULATION_COLUMNS = ("mean", "accepted_speed", "drafted_speed", "accepted", "drafted", "rates", "share")
-ENGINE_COLUMNS = ("prompt_speed", "generation_speed", "running", "waiting", "kv_usage", "prefix_hits")
+# The printed values among their fields.
+SPECULATION_COLUMNS = Speculation._fields[1:-2]
+ENGINE_COLUMNS = EngineLine._fields[1:-1]
 
 
 class Reading(NamedTuple):
