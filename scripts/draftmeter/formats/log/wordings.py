@@ -138,7 +138,8 @@ _LATER_ENGINE_KEYS = ("Prefix cache hit rate",)
 # The pattern of each, and the columns of its groups.
 USUAL_SPECULATION = NEW_NAME + NEW.pattern(*_SPECULATION_KEYS)
 USUAL_SPECULATION_COLUMNS = NEW.columns(*_SPECULATION_KEYS)
-USUAL_ENGINE = _LABEL + ENGINE.pattern(*_ENGINE_KEYS, optional=_LATER_ENGINE_KEYS)
+_ON_GPU = _LABEL + ENGINE.pattern(*_ENGINE_KEYS, optional=_LATER_ENGINE_KEYS)
+USUAL_ENGINE = _ON_GPU.replace(b"GPU", b"(?:%s)" % "|".join(("GPU", *_OTHER_DEVICES)).encode())
 USUAL_ENGINE_COLUMNS = ["label", *ENGINE.columns(*_ENGINE_KEYS, *_LATER_ENGINE_KEYS)]
 
 
