@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
-from draftmeter.formats.log import statistics_text
-from draftmeter.formats.log.scan import WORDS
+from draftmeter.formats.log import WORDS, statistics_text
+from draftmeter.formats.utc_offset import LARGEST_UTC_OFFSET_S, utc_offset_text
 from draftmeter.measure.watch.recording import append_whole, open_to_append
 from draftmeter.record.watched import SERVER_LOG, WatchedError, first_problem
 from draftmeter.strict import Strict, write_json
@@ -38,7 +38,6 @@ _STAMP = re.compile(r"(?<![\d-])(?P<month>\d\d)-(?P<day>\d\d) (?P<time>\d\d:\d\d
 QUARTER_S = 900
 # A line that was held back in a buffer is older than its arrival, by any amount: it tells nothing.
 LARGEST_DELAY_S = 90
-LARGEST_OFFSET_S = 14 * 3600
 # So many readings in a row must agree.
 READINGS = 3
 
@@ -368,9 +367,8 @@ def stamp_offset(line: str, now: float) -> str | None:
             continue  # 29 February exists in some of the years only
         ahead = (stamp - clock) / timedelta(seconds=1)
         quarters = round(ahead / QUARTER_S)
-        if abs(ahead) <= LARGEST_OFFSET_S + LARGEST_DELAY_S and abs(ahead - quarters * QUARTER_S) <= LARGEST_DELAY_S:
-            minutes = abs(quarters) * 15
-            return f"{'-' if quarters < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+        if abs(ahead) <= LARGEST_UTC_OFFSET_S + LARGEST_DELAY_S and abs(ahead - quarters * QUARTER_S) <= LARGEST_DELAY_S:
+            return utc_offset_text(quarters * QUARTER_S)
     return None
 
 

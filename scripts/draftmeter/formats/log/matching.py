@@ -1,7 +1,8 @@
-"""Which Engine line belongs to which speculation record, and how far apart the lines of a process are.
+"""Which Engine line belongs to which speculation line, and how far apart the lines of a process are.
 
-The logger prints an Engine line and, if it drafted, a speculation record after it. So the record's Engine line is the
-statistics line before it in the same process, within a second; an Engine line belongs to one record at most.
+The logger prints an Engine line and, if it drafted, a speculation line after it. So the Engine line
+of a speculation line is the entry before it in the same process, within a second; it belongs to one
+speculation line at most.
 """
 
 from collections import Counter, defaultdict
@@ -11,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.formats.log.clock import NO_TIME
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from draftmeter.formats.log.counts import Bools, Ints
 
 # Two lines of one log call carry the same time unless the clock's second ends between them.
 LARGEST_GAP_S = 1
-# The server's interval unless it is told another.
+# The server's interval unless it is given another.
 USUAL_INTERVAL_S = 10
 # Threads of one process may print in another order than they took the time.
 _REORDERED_S = 2
@@ -26,7 +25,7 @@ _LONGEST_SPACING_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Statistics lines in file order: the byte of each, whether it is an Engine line, a code of its process, and its time.
+    """Entries in file order: the byte of each, whether it is an Engine line, a code of its process, and its time.
 
     `second` counts from any one moment (NO_TIME: unknown), `speed` is an Engine line's generation throughput.
     """
@@ -40,7 +39,7 @@ class Events:
 
 @dataclass(slots=True)
 class _Process:
-    """The last lines of a process so far, and the spacings between its Engine lines and between its records."""
+    """The last lines of a process so far, and the spacings between its Engine lines and between its speculation lines."""
 
     last: dict[bool, int] = field(default_factory=dict)
     spacings: dict[bool, Counter[int]] = field(default_factory=lambda: {True: Counter(), False: Counter()})
@@ -50,7 +49,7 @@ class _Process:
 
 
 @dataclass(slots=True)
-class Pairing:
+class Matching:
     """Follows the lines of each process through the file.
 
     `backwards` counts times that run backwards in a process, of which the first is at byte `first_backwards`.
@@ -60,11 +59,11 @@ class Pairing:
     backwards: int = 0
     first_backwards: int | None = None
 
-    def pair(self, events: Events, refused: Ints) -> Ints:
+    def match(self, events: Events, refused: Ints) -> Ints:
         """For each line, the index of the Engine line that belongs to it, or -1.
 
         Where nothing shows their times, no other statistics line may stand between the two, nor any of the bytes `refused`
-        (ascending), at which a record may have stood that was not read: the Engine line may have been that one's.
+        (ascending), at which an entry may have stood that was not read: the Engine line may have been that one's.
         """
         partner = np.full(len(events.process), -1, np.int64)
         order = np.argsort(events.process, kind="stable")
@@ -77,8 +76,8 @@ class Pairing:
         adjacent = np.searchsorted(refused, offset[1:]) == np.searchsorted(refused, offset[:-1])
         adjacent &= np.diff(order) == 1
         near = np.where(unknown[1:], adjacent, (gap >= 0) & (gap <= LARGEST_GAP_S)) & (unknown[1:] == unknown[:-1])
-        pairs = np.flatnonzero(~is_engine[1:] & is_engine[:-1] & (process[1:] == process[:-1]) & near)
-        partner[order[pairs + 1]] = order[pairs]
+        matches = np.flatnonzero(~is_engine[1:] & is_engine[:-1] & (process[1:] == process[:-1]) & near)
+        partner[order[matches + 1]] = order[matches]
         return partner
 
     def follow(self, events: Events, fresh: int) -> None:

@@ -1,6 +1,5 @@
 """Reading a log: bytes in, the interval table and what was found out."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
@@ -9,23 +8,19 @@ import numpy as np
 import pyarrow as pa
 
 from draftmeter.formats.log.clock import Calendar, settle
-from draftmeter.formats.log.fast import Usual, read_usual
-from draftmeter.formats.log.found import MOST_REFUSED, Known, LogFound
-from draftmeter.formats.log.heads import HEAD
+from draftmeter.formats.log.entry import Refused, Taken, read_entry
+from draftmeter.formats.log.found import MOST_REFUSED, LogFound, Tally, describe
+from draftmeter.formats.log.gather import Gatherer, Store
+from draftmeter.formats.log.head import HEAD
 from draftmeter.formats.log.intervals import Settled, make_batch, schema
-from draftmeter.formats.log.pairing import modal_spacing
-from draftmeter.formats.log.records import Refused, Taken, read_record
-from draftmeter.formats.log.rows import Gatherer
-from draftmeter.formats.log.scan import broken_places, find_places, windows
-from draftmeter.formats.log.store import Store
-from draftmeter.formats.log.summary import Tally, describe
-from draftmeter.formats.log.window import Window
-from draftmeter.formats.log.wordings import CUMULATIVE, THROUGHPUTS, Speculation
+from draftmeter.formats.log.known import Known
+from draftmeter.formats.log.matching import modal_spacing
+from draftmeter.formats.log.usual import Usual, read_usual
+from draftmeter.formats.log.window import Window, broken_places, find_places, windows
+from draftmeter.formats.log.wordings import CUMULATIVE, NAME_BEGUN, SPECULATION_END, THROUGHPUTS, Speculation
 
 _PIECE = 50_000
 _BROKEN = frozenset({"wrapped", "cut head", "cut tail"})
-_BEHEADED = re.compile(rb"(?:Drafted: \d+ tokens|Draft acceptance rate: [\d.]+%|Per-position acceptance rate: [\d., ]+)\s*\Z")
-_NAME_BEGUN = re.compile(rb"metrics\.py:\d+\] Spec[A-Za-z]* ?[a-z]*:?\Z")
 
 
 class LogReading:
@@ -90,20 +85,20 @@ class _Reader:
         self._edges(window, outcomes, usual)
         self.gatherer.add_usual(usual)
         self._prefixes.update(usual.prefixes())
-        self._wordings[THROUGHPUTS] += len(usual.records) + len(usual.stored_records)
+        self._wordings[THROUGHPUTS] += len(usual.speculation) + len(usual.stored_speculation)
         for outcome in outcomes:
             self._keep(outcome)
         self._broken = any(map(_is_broken, outcomes))
         self._plain_seen = self._plain_seen or len(usual) > 0 or len(outcomes) > self._broken
 
     def _outcomes(self, window: Window, where: Sequence[int]) -> list[Taken | Refused]:
-        """What the places of a window turn out to be, from the end of the last record on."""
+        """What the places of a window turn out to be, from the end of the last entry on."""
         outcomes: list[Taken | Refused] = []
         done = self._done - window.base
         for place in where:
             if place < done:
                 continue
-            outcome = read_record(window, place)
+            outcome = read_entry(window, place)
             if outcome is None:
                 continue
             outcomes.append(outcome)
@@ -116,13 +111,13 @@ class _Reader:
             self._refuse(outcome)
             return
         self._prefixes.update(outcome.kinds or ("none",))
-        record = outcome.record
-        if isinstance(record, Speculation):
-            self._wordings[record.wording] += 1
-            if record.wording == CUMULATIVE:
+        entry = outcome.entry
+        if isinstance(entry, Speculation):
+            self._wordings[entry.wording] += 1
+            if entry.wording == CUMULATIVE:
                 self.found.cumulative += 1
                 return
-        self.gatherer.add(outcome.place, record)
+        self.gatherer.add(outcome.place, entry)
 
     def _refuse(self, refused: Refused) -> None:
         self.found.refused_count += 1
@@ -131,19 +126,19 @@ class _Reader:
             self.found.refused.append({"offset": refused.start, "reason": refused.reason})
 
     def _edges(self, window: Window, outcomes: Sequence[Taken | Refused], usual: Usual) -> None:
-        """Records at the file's ends that have lost their very name."""
+        """Entries at the file's ends that have lost their very name."""
         data = window.data
         if window.base == 0:
             line = window.line_at(0)
             if (not outcomes or outcomes[0].end > line.end) and not usual.begins_at(0) and _is_beheaded(window.text(line)):
-                self._refuse(Refused(0, line.end, "the beginning of the record is cut off, with its name"))
-        if window.last and _NAME_BEGUN.search(data[-80:]):
+                self._refuse(Refused(0, line.end, "the beginning of the entry is cut off, with its name"))
+        if window.last and NAME_BEGUN.search(data[-80:]):
             start = data.rfind(b"\n") + 1
             self._refuse(Refused(window.base + start, window.base + len(data), "cut before its counts"))
 
 
 def _is_beheaded(text: bytes) -> bool:
-    return _BEHEADED.search(text[-200:]) is not None and HEAD.search(text) is None
+    return SPECULATION_END.search(text[-200:]) is not None and HEAD.search(text) is None
 
 
 def _is_broken(outcome: Taken | Refused) -> bool:
@@ -170,7 +165,7 @@ def read_log(stream: BinaryIO, known: Known) -> LogReading:
 def _settle(gatherer: Gatherer, known: Known, calendar: Calendar) -> Settled:
     processes = gatherer.processes.texts()
     windows_s = np.full(len(processes), np.nan)
-    for code, process in gatherer.pairing.processes.items():
+    for code, process in gatherer.matching.processes.items():
         spacing = modal_spacing(process.spacings[process.lines[True] > 1])
         windows_s[code] = np.nan if spacing is None else spacing
     if known.log_interval_s is not None:

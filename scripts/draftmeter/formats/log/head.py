@@ -1,42 +1,60 @@
-"""What stands before a statistics record on its line: the server's own head, and what carried the line here.
+"""What stands before an entry on its line: the server's own head, and what carried the line here.
 
-The head is "(APIServer pid=71) INFO 11-30 05:11:52 [metrics.py:120] ". Its file name is what tells the statistics logger
-from a logged prompt that quotes one. Before it may stand any chain of what compose, containers, journald, syslog, grep or
-a progress bar put there; anything else means that something quotes the record. A head may have lost its beginning.
+The head is "(APIServer pid=71) INFO 11-30 05:11:52 [metrics.py:120] ". Its file name tells the
+statistics logger from a logged prompt that quotes one. Before it may stand any chain of what
+compose, containers, journald, syslog, grep or a progress bar put there; anything else means that
+something quotes the entry. A head may have lost its beginning.
 """
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+
+FILES = (b"metrics", b"loggers")
 
 _ESCAPE = rb"(?:\x1b|\^\[|\\x1b|\\u001[bB]|\\033|\\e|#033)"
 # Also without its escape character, as some tools leave a colour.
 _COLOUR = re.compile(_ESCAPE + rb"\[[0-9;?]*[A-Za-z]|\[(?:0|\d{1,3}(?:;\d{1,3})+|[1-9]\d?)m")
 
-_MONTH_DAY = rb"(?:02-(?:0[1-9]|[12]\d)|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01]))"
-STAMP = _MONTH_DAY + rb" (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
-_HEAD = (
-    rb"(?:\((?P<process>[\w.:-]+ pid=\d+)(?:, [^()]*)?\) )?(?P<level>INFO|DEBUG) "
-    rb"(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d) \[?(?:[\w.]+/)*(?P<file>loggers|metrics)\.py:\d+\] "
+_MONTH_DAY = (
+    rb"(?:02-(?:0[1-9]|[12]\d)|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+    rb"|(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01]))"
 )
+_TIME = _MONTH_DAY + rb" (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
+_VALID_TIME = re.compile(_TIME)
+
+
+def _pattern(*, file: bytes, stamp: bytes, colour: bytes = b"") -> bytes:
+    """Of a head whose groups are `process`, `stamp`, and what `file` has; `colour` may stand where
+    a terminal's colours begin and end."""
+    parts = (
+        rb"(?:~\((?P<process>[\w.:-]+ pid=\d+)(?:, [^()]*)?\)~ )?",
+        rb"~(?:INFO|DEBUG)~ ",
+        rb"~(?P<stamp>" + stamp + rb")~ ",
+        rb"~\[?(?:[\w.]+/)*" + file + rb"\.py:\d+\]~ ",
+    )
+    return b"".join(parts).replace(b"~", colour)
+
+
+_HEAD = _pattern(file=rb"(?P<file>" + b"|".join(FILES) + rb")", stamp=rb"\d\d-\d\d \d\d:\d\d:\d\d")
 HEAD = re.compile(_HEAD)
 _LOOSE_HEAD = re.compile(_HEAD.replace(b" ", b" *"))
-_VALID_STAMP = re.compile(STAMP)
 # A text is the end of a head if some beginning of these makes it one.
-_EXAMPLES = (b"(APIServer pid=1) INFO 01-01 00:00:00 [metrics.py:1] ", b"(APIServer pid=1) INFO 01-01 00:00:00 [loggers.py:1] ")
+_EXAMPLES = tuple(b"(APIServer pid=1) INFO 01-01 00:00:00 [%s.py:1] " % file for file in FILES)
 
 ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _DATE = rb"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _SENDER = rb"[\w.-]+ [\w.@/()-]+(?:\[\d+\])?: "
+_COMPOSE = rb"(?P<name>[\w.-]+) *\| "
+_CONTAINER_TIME = rb"\[?(?P<iso>" + ISO + rb")\]? (?:std(?:out|err) [FP] |\| )?"
 _PREFIXES = (
     ("byte order mark", rb"\xef\xbb\xbf"),
     ("indented", rb"[ \t]+"),
     ("syslog", rb"<\d{1,3}>1 (?P<iso>" + ISO + rb") \S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) "),
     ("syslog", rb"<\d{1,3}>(?:" + _DATE + rb"|(?P<iso>" + ISO + rb")) " + _SENDER),
     ("journald", rb"(?:" + _DATE + rb"|(?:[A-Z][a-z]{2} )?(?P<iso>" + ISO + rb")(?: [A-Z]{3,5})?) " + _SENDER),
-    ("container time", rb"\[?(?P<iso>" + ISO + rb")\]? (?:std(?:out|err) [FP] |\| )?"),
+    ("container time", _CONTAINER_TIME),
     ("pod", rb"\[(?P<name>pod/[\w.-]+/[\w.-]+)\] "),
-    ("compose", rb"(?P<name>[\w.-]+) *\| "),
+    ("compose", _COMPOSE),
     ("grep", rb"(?:[\w./~+@-]+:)?\d+[:-]|[\w./~+@-]+\.\w+:"),
     ("outer process", rb"\([\w.:-]+ pid=\d+(?:, [^()]*)?\) (?=\()"),
     ("progress bar", rb"[^\r\n]*?\d+%\|[^|\r\n]*\| *\S+ \[[^\]\r\n]*\] ?"),
@@ -45,6 +63,17 @@ _PREFIXES = (
 )
 PREFIXES = tuple((kind, re.compile(pattern)) for kind, pattern in _PREFIXES)
 _LONGEST_CHAIN = 6
+
+
+def usual_heads(file: bytes) -> tuple[bytes, bytes]:
+    """Patterns of the heads of this source file that most logs have, from the line's beginning on.
+
+    One is of a line as the server prints it, with the groups `process` and `stamp`; the other of
+    one that a container's tools stored or a terminal coloured, with `name` and `iso` before these.
+    """
+    plain = _pattern(file=file, stamp=_TIME)
+    coloured = _pattern(file=file, stamp=_TIME, colour=rb"(?:\x1b\[[0-9;]*m)?")
+    return plain, b"(?:%s)?(?:%s)?%s" % (_COMPOSE, _CONTAINER_TIME, coloured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +89,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What stands before a record. `process`, `stamp` ("11-30 05:11:52") and `file` are b"" where the text lacks them."""
+    """What stands before an entry. `process`, `stamp` ("11-30 05:11:52") and `file` are b"" where the text lacks them."""
 
     process: bytes
     stamp: bytes
@@ -78,7 +107,7 @@ def without_colours(text: bytes) -> bytes:
 
 
 def read_head(text: bytes, *, loose: bool = False) -> Head | None:
-    """The head that is the whole of `text`, which stands before a record on its line; None if it is none."""
+    """The head that is the whole of `text`, which stands before an entry on its line; None if it is none."""
     pattern = _LOOSE_HEAD if loose else HEAD
     match = pattern.fullmatch(text)
     if match is not None:
@@ -140,13 +169,4 @@ def _stamp(match: re.Match[bytes]) -> bytes:
 
 def is_time(stamp: bytes) -> bool:
     """True if there is such a time in some year."""
-    return _VALID_STAMP.fullmatch(stamp) is not None
-
-
-def read_iso(text: bytes) -> tuple[datetime, bool] | None:
-    """The time of a container's or journal's stamp, to the second, and whether it says its zone; None if it is none."""
-    try:
-        time = datetime.fromisoformat(text.decode("ascii").replace(",", ".")).replace(microsecond=0)
-        return (time, False) if time.tzinfo is None else (time.astimezone(UTC), True)
-    except (ValueError, OverflowError):  # no such day; a zone leads out of the calendar
-        return None
+    return _VALID_TIME.fullmatch(stamp) is not None

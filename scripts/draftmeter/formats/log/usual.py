@@ -1,6 +1,8 @@
-"""The usual statistics lines of a window, all at once: the wording since 0.10.2, with nothing unusual before or in them.
+"""The usual statistics lines of a window, all at once: the wording since 0.10.2, with nothing unusual
+before or in them.
 
-What the patterns do not match is no worse off: the careful reader in `records` takes it.
+The patterns are made of those of heads and wordings. They take only what the careful reader in
+`entry` reads in the same way, and leave everything else to it.
 """
 
 import re
@@ -8,40 +10,23 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from draftmeter.formats.log.heads import ISO, STAMP
-from draftmeter.formats.log.scan import Places
-from draftmeter.formats.log.window import Window
-
-_OUTER = rb"(?:([\w.-]+) *\| )?(?:(" + ISO + rb") (?:std(?:out|err) [FP] )?)?"
-_COLOUR = rb"(?:\x1b\[[0-9;]*m)?"
-# "~" stands for a place where a colour may begin or end.
-_HEAD = rb"(?:~\(([\w.:-]+ pid=\d+)\)~ )?~(?:INFO|DEBUG)~ ~(" + STAMP + rb")~ ~\[(?:[\w.]+/)*FILE\.py:\d+\]~ "
-_NUMBER = rb"(\d{1,12}\.\d{1,9})"
-_COUNT = rb"(0|[1-9]\d{0,14})"
-_RECORD = (
-    rb"SpecDecoding metrics: Mean acceptance length: (\d{1,9}\.\d\d), "
-    + rb"Accepted throughput: N tokens/s, Drafted throughput: N tokens/s, ".replace(b"N", _NUMBER)
-    + rb"Accepted: N tokens, Drafted: N tokens, ".replace(b"N", _COUNT)
-    + rb"Per-position acceptance rate: (\d\.\d{3}(?:, \d\.\d{3}){0,63}), Avg Draft acceptance rate: (\d{1,3}\.\d)%"
-)
-_ENGINE_LINE = (
-    rb"(Engine \d{1,6}|\d{1,6} Engines Aggregated): "
-    + rb"Avg prompt throughput: N tokens/s, Avg generation throughput: N tokens/s, ".replace(b"N", _NUMBER)
-    + rb"Running: N reqs, Waiting: N reqs, ".replace(b"N", _COUNT)
-    + rb"[A-Z]+ KV cache usage: N%(?:, Prefix cache hit rate: N%)?".replace(b"N", _NUMBER)
-)
+from draftmeter.formats.log.head import usual_heads
+from draftmeter.formats.log.window import Places, Window
+from draftmeter.formats.log.wordings import USUAL_ENGINE, USUAL_SPECULATION, USUAL_SPECULATION_COLUMNS
 
 
-def _patterns(file: bytes, body: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+def _patterns(file: bytes, entry: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """Of a line as the server prints it, and of one that a container's tools stored or a terminal coloured."""
-    head = _HEAD.replace(b"FILE", file)
-    plain, stored = head.replace(b"~", b"") + body, _OUTER + head.replace(b"~", _COLOUR) + body
-    return re.compile(b"^" + plain + rb"\r?$", re.MULTILINE), re.compile(b"^" + stored + rb"\r?$", re.MULTILINE)
+    plain, stored = (re.compile(b"^" + head + entry + rb"\r?$", re.MULTILINE) for head in usual_heads(file))
+    return plain, stored
 
 
-_RECORDS = _patterns(b"metrics", _RECORD)
-_ENGINES = _patterns(b"loggers", _ENGINE_LINE)
-_ACCEPTED, _DRAFTED = -4, -3  # of the groups of a record
+_SPECULATION = _patterns(b"metrics", USUAL_SPECULATION)
+_ENGINES = _patterns(b"loggers", USUAL_ENGINE)
+# Of the groups of a speculation line, counted from its end.
+_ACCEPTED, _DRAFTED = (
+    USUAL_SPECULATION_COLUMNS.index(column) - len(USUAL_SPECULATION_COLUMNS) for column in ("accepted", "drafted")
+)
 _LONGEST = 1_500
 
 Row = tuple[bytes, ...]
@@ -69,20 +54,21 @@ class Lines:
 
 @dataclass(slots=True)
 class Usual:
-    """Usual Engine lines and records; `stored_...` have the name and time stamp of a container (b"": none) before the rest,
-    which is process, time stamp and the line's own values. `colours`: so many of the stored have terminal colours."""
+    """Usual Engine and speculation lines. The columns of each are process, time stamp and the values of
+    the entry; those of `stored_...` have the name and time stamp of a container (b"": none) before
+    these. `colours`: so many of the stored have terminal colours."""
 
     engines: Lines = field(default_factory=Lines)
-    records: Lines = field(default_factory=Lines)
+    speculation: Lines = field(default_factory=Lines)
     stored_engines: Lines = field(default_factory=Lines)
-    stored_records: Lines = field(default_factory=Lines)
+    stored_speculation: Lines = field(default_factory=Lines)
     colours: int = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._kinds()))
 
     def _kinds(self) -> tuple[Lines, ...]:
-        return self.engines, self.records, self.stored_engines, self.stored_records
+        return self.engines, self.speculation, self.stored_engines, self.stored_speculation
 
     def extend(self, more: "Usual") -> None:
         """Add lines that follow these in the file."""
@@ -96,8 +82,8 @@ class Usual:
 
     def prefixes(self) -> Counter[str]:
         """What stood before the lines, and how often."""
-        prefixes = Counter({"none": len(self.engines) + len(self.records), "colours": self.colours})
-        for lines in (self.stored_engines, self.stored_records):
+        prefixes = Counter({"none": len(self.engines) + len(self.speculation), "colours": self.colours})
+        for lines in (self.stored_engines, self.stored_speculation):
             for kind, column in zip(("compose", "container time"), lines.columns, strict=False):
                 prefixes[kind] += sum(map(bool, column))
         return prefixes
@@ -107,7 +93,7 @@ def read_usual(window: Window, places: Places) -> tuple[Usual, list[int]]:
     """The usual lines at these places, and the places of everything else, in order."""
     usual = Usual()
     rest = [*places.others]
-    for where, patterns in ((places.engines, _ENGINES), (places.records, _RECORDS)):
+    for where, patterns in ((places.engines, _ENGINES), (places.speculation, _SPECULATION)):
         if where:
             rest += _read_lines(usual, window, where, patterns)
     return usual, sorted(rest)
@@ -122,23 +108,23 @@ def _read_lines(usual: Usual, window: Window, places: list[int], patterns: tuple
         starts[0] = places[0]  # the line begins before the window: as good as cut
     texts = [data[start:end] if 0 <= end - start < _LONGEST else b"" for start, end in zip(starts, ends, strict=True)]
     plain, stored = patterns
-    records = patterns is _RECORDS
+    speculation = patterns is _SPECULATION
     rows = plain.findall(b"\n".join(texts))
-    if len(rows) == len(texts) and (not records or all(map(_is_possible, rows))):
-        (usual.records if records else usual.engines).extend([base + start for start in starts], zip(*rows, strict=True))
+    if len(rows) == len(texts) and (not speculation or all(map(_is_possible, rows))):
+        (usual.speculation if speculation else usual.engines).extend([base + start for start in starts], zip(*rows, strict=True))
         return []
     found: dict[re.Pattern[bytes], list[tuple[int, Row]]] = {plain: [], stored: []}
     rest = []
     for place, start, text in zip(places, starts, texts, strict=True):
         match = plain.fullmatch(text) or stored.fullmatch(text)
-        if match is None or (records and not _is_possible(match.groups())):
+        if match is None or (speculation and not _is_possible(match.groups())):
             rest.append(place)
         else:
             found[match.re].append((base + start, tuple(map(bytes, match.groups(b"")))))
             usual.colours += b"\x1b" in text
     for pattern, lines in (
-        (plain, usual.records if records else usual.engines),
-        (stored, usual.stored_records if records else usual.stored_engines),
+        (plain, usual.speculation if speculation else usual.engines),
+        (stored, usual.stored_speculation if speculation else usual.stored_engines),
     ):
         if found[pattern]:
             offsets, groups = zip(*found[pattern], strict=True)
@@ -148,5 +134,4 @@ def _read_lines(usual: Usual, window: Window, places: list[int], patterns: tuple
 
 def _is_possible(row: Row) -> bool:
     """True unless more tokens were accepted than drafted."""
-    accepted, drafted = row[_ACCEPTED], row[_DRAFTED]
-    return len(accepted) < len(drafted) or int(accepted) <= int(drafted)
+    return int(row[_ACCEPTED]) <= int(row[_DRAFTED])
