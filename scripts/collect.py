@@ -1,4 +1,4 @@
-"""Rule `collect`: turn the records of all boots, and stored files, into the tables counters, intervals, requests and checks."""
+"""Rule `collect`: the records of all boots, and stored files, to the tables runs, counters, intervals, requests, checks."""
 
 import logging
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from draftmeter.job import job
 from draftmeter.study.archive import StoredSource
 
 log = logging.getLogger("collect")
+TABLES = ("runs", "counters", "intervals", "requests", "checks")
 
 
 def collect(boots: Sequence[Path], stored: Sequence[StoredSource], outputs: dict[str, tuple[Path, Path]]) -> None:
@@ -33,8 +34,5 @@ if "snakemake" in globals():
         collect(
             [Path(path) for path in smk.input.boots],
             TypeAdapter(list[StoredSource]).validate_json(smk.params.stored),
-            {
-                name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"]))
-                for name in ("counters", "intervals", "requests", "checks")
-            },
+            {name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"])) for name in TABLES},
         )

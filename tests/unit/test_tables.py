@@ -15,7 +15,7 @@ from draftmeter.record.run import RequestRow
 from draftmeter.strict import canonical_json
 from made_up_server import ServerState, exposition
 
-NAMES = ("counters", "intervals", "requests", "checks")
+NAMES = ("runs", "counters", "intervals", "requests", "checks")
 RUN = Path("attempt-1/traffic")
 
 

@@ -11,7 +11,6 @@ PUBLISHED = (
 rule analyse:
     input:
         **{table: f"results/tables/{table}.parquet" for table in TABLES},
-        records=BOOTS,
         known_answer=ANSWERS,
         published=PUBLISHED,
     output:

@@ -29,9 +29,10 @@ class CollectError(ValueError):
 
 @dataclass(frozen=True)
 class StoredFile:
-    """One file, or one watched record, as a run. `counters` is its row of that table, without the run's identity."""
+    """One file, or one watched record, as a run. `run` (of the table runs) and `counters` are rows without the identity."""
 
     identity: dict[str, Any]
+    run: dict[str, Any]
     counters: dict[str, Any]
     k: int
     batches: Callable[[], Iterator[pa.Table]]
@@ -78,11 +79,22 @@ def _as_run(stored: StoredSource, source: Source, server: str) -> StoredFile:
         raise CollectError(f"{source.name}: found counters of the models {', '.join(models)}; a workload is of one model")
     given = stored.given + source.name.removeprefix(stored.at)
     identity = {"source": given, "server": server, "boot": "boot-1", "attempt": 1, "run": stored.workload}
+    version = source.found.get("watched", {}).get("engine_version")
     return StoredFile(
         identity={**identity, "workload": stored.workload},
+        run={
+            "source_kind": source.kind,
+            "model": rows[0].get("model"),
+            "k": rows[0].get("k"),
+            "engine": "vllm",
+            "engine_version": version,
+            "log_interval_s": (source.found.get("log") or source.found).get("log_interval_s"),
+            "start": rows[0].get("start"),
+            "end": rows[0].get("end"),
+        },
         counters={
             **{name: value for name, value in rows[0].items() if name not in {"source", "engine"}},
-            "engine_version": source.found.get("watched", {}).get("engine_version"),
+            "engine_version": version,
         },
         k=positions_of(rows[0]),
         batches=source.batches,

@@ -1,4 +1,4 @@
-"""Records and stored files to the four tables of the collect stage: counters, intervals, requests, checks.
+"""Records and stored files to the five tables of the collect stage: runs, counters, intervals, requests, checks.
 
 Each row says its source, server, boot, attempt and run; the other columns are those of :mod:`draftmeter.collect.reading.columns`
 and of the schemas below.
@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from draftmeter.collect.reading import columns
-from draftmeter.collect.reading.columns import REAL, TEXT, WHOLE, position_names, schema_of, table_of, widened
+from draftmeter.collect.reading.columns import REAL, TEXT, TRUTH, WHOLE, position_names, schema_of, table_of, widened
+from draftmeter.collect.reading.records import describe_run
 from draftmeter.collect.reading.requests import requests_table
 from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.collect.stored import CollectError, read_stored
@@ -46,13 +48,15 @@ def _with_run(read: Mapping[str, pa.DataType], *, more: Mapping[str, pa.DataType
 
 INTERVALS = _with_run(columns.INTERVALS, more={})
 REQUESTS = _with_run(columns.REQUESTS, more={})
+RUNS = _with_run(columns.RUNS, more={})
 COUNTERS = {name: kind for name, kind in _with_run(columns.COUNTERS, more=OF_RUN).items() if name != "engine"}
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The four tables; first the records by server, replicate, attempt and run, then stored files in the order given."""
+    """The five tables; first the records by server, replicate, attempt and run, then stored files in the order given."""
 
+    runs: pd.DataFrame
     counters: pd.DataFrame
     intervals: pd.DataFrame
     requests: pd.DataFrame
@@ -68,19 +72,23 @@ def build_tables(boot_paths: Iterable[Path], stored: Sequence[StoredSource] = ()
         raise CollectError("the boots list no runs; nothing was measured")
     k = max([*(sources.counts.k for sources in runs), *(file.k for file in files)])
     intervals, requests = ([table_of([], kinds, k)] for kinds in (INTERVALS, REQUESTS))
+    described: list[dict[str, Any]] = []
     counters: list[dict[str, Any]] = []
     checks: list[dict[str, Any]] = []
     for sources in runs:
         own, identity = sources.counts.k, _identity(sources.record)
         intervals.append(_labelled(table_of(sources.intervals, columns.INTERVALS, own), identity, INTERVALS, k))
         requests.append(_labelled(requests_table("", sources.requests, own), identity, REQUESTS, k))
+        described.append({**identity, **describe_run(sources.record, sources.requests)})
         counters.append(_counters_row(sources))
         checks += [_check_row(identity, check) for check in reconcile(sources)]
     for file in files:
         intervals += [_labelled(batch, file.identity, INTERVALS, k) for batch in file.batches()]
+        described.append({**file.identity, **file.run})
         counters.append({**file.identity, **file.counters})
         checks += [_check_row(file.identity, check) for check in file.checks]
     return Tables(
+        runs=_frame(table_of(described, RUNS, 0), {TRUTH: pd.BooleanDtype()}),
         counters=_frame(table_of(counters, COUNTERS, k)),
         intervals=_frame(pa.concat_tables(intervals)),
         requests=_frame(pa.concat_tables(requests)),
@@ -209,7 +217,8 @@ def _labelled(table: pa.Table, identity: Mapping[str, Any], kinds: Mapping[str, 
     return widened(pa.table({**named, **{name: table.column(name) for name in own}}), schema_of(kinds, k))
 
 
-def _frame(table: pa.Table) -> pd.DataFrame:
-    nullable = {WHOLE: pd.Int64Dtype(), TEXT: pd.StringDtype(na_value=np.nan)}
+def _frame(table: pa.Table, more: Mapping[pa.DataType, Any] = MappingProxyType({})) -> pd.DataFrame:
+    """A table in the nullable types of pandas; `more` are those of further kinds of columns."""
+    nullable = {WHOLE: pd.Int64Dtype(), TEXT: pd.StringDtype(na_value=np.nan), **more}
     frame: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
     return frame

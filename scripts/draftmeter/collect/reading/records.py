@@ -16,10 +16,17 @@ from draftmeter.collect.reading.sums import rows_of_lines
 from draftmeter.formats.counter_series import CounterResult, CounterSeries, counter_series
 from draftmeter.formats.exposition import read_exposition
 from draftmeter.formats.log import Known, LogReading, read_log
-from draftmeter.record.run import open_raw, read_raw, read_record, read_requests
+from draftmeter.record.run import Record, RequestRow, open_raw, read_raw, read_record, read_requests
 from draftmeter.record.watched import SERVER_LOG, Watched, read_scrapes, read_watched
+from draftmeter.strict import canonical_json
 
 ROWS_AT_ONCE = 4096
+_RUN_COLUMNS = (
+    *("study", "study_kind", "replicate", "order", "fingerprint", "of_known_answer", "workload_label", "reasoning", "streams"),
+    *("requests", "errors", "precision", "engine", "engine_version", "attention_backend", "log_interval_s", "time_zone"),
+    *("clock_offset_s", "driver", "git_commit", "git_dirty", "server_start_s"),
+)
+"""Columns of the table runs that a record has under the same name."""
 
 
 def read_study_record(name: str, folder: Path) -> Source:
@@ -50,6 +57,51 @@ def read_study_record(name: str, folder: Path) -> Source:
         "requests": requests.num_rows,
     }
     return source
+
+
+def describe_run(record: Record, requests: Sequence[RequestRow]) -> Row:
+    """What a record says of its run, as columns of the table runs; lists and mappings are JSON text.
+
+    A server without speculation has the method "none", K = 0 and no speculative config. `requests` is how many record.json
+    says were sent, `requests_recorded` how many rows there are, `prompts` how many different prompts those had.
+    """
+    speculative = record.speculative
+    limits = record.sampling.get("max_tokens", [])
+    times = {name: getattr(record, name) for name in ("start", "end", "first_sent", "last_received")}
+    return {
+        "source_kind": STUDY,
+        **{name: getattr(record, name) for name in _RUN_COLUMNS},
+        "requests_recorded": len(requests),
+        "max_tokens": max(limits, default=None),
+        "sampling": canonical_json(record.sampling),
+        "prompts": len({row.prompt_sha256 for row in requests}),
+        "prompts_sha256": record.prompts_sha256 or None,
+        "model": record.model.name,
+        "model_source": record.model.source,
+        "model_revision": record.model.revision,
+        "tokenizer_revision": record.model.tokenizer_revision,
+        "draft_revision": record.model.draft_revision,
+        "speculative": None if speculative is None else canonical_json(speculative),
+        "method": "none" if speculative is None else speculative.get("method"),
+        "k": 0 if speculative is None else speculative.get("num_speculative_tokens"),
+        **{name: canonical_json(getattr(record, name)) for name in ("corrections", "server_arguments", "server_environment")},
+        "hardware": _hardware(record),
+        "gpus": canonical_json(record.gpu),
+        **{name: None if time is None else time.timestamp() for name, time in times.items()},
+    }
+
+
+def _hardware(record: Record) -> str:
+    """The GPUs if there are any, else the processor; a key that the record lacks is left out."""
+    if record.gpu:
+        return ", ".join(record.gpu)
+    host = record.host
+    parts = [str(host["processor"])] if host.get("processor") else []
+    if host.get("cores"):
+        parts.append(f"{host['cores']} cores")
+    if host.get("memory_bytes"):
+        parts.append(f"{host['memory_bytes'] / 2**30:.0f} GiB")
+    return ", ".join(parts) or "not recorded"
 
 
 def read_watched_record(name: str, folder: Path, settings: Settings) -> Source:
