@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftmeter.formats.counters import Counters, EngineKey
-from draftmeter.formats.metrics import read_exposition, read_scrape, relevant_lines
+from draftmeter.formats.families import relevant_lines
+from draftmeter.formats.metrics import read_metrics, read_strict
 from made_up_server import ServerState, exposition
 
 SPECULATION_FAMILIES = [
@@ -46,7 +47,7 @@ def ray(replica: str, *, total: str = "_total", prefix: str = "ray_vllm_") -> st
 
 def test_every_engine_is_kept_and_all_are_summed() -> None:
     first, second = ServerState([1, 2, 3, 4], generation_tokens=30), ServerState([0, 0, 5, 5], generation_tokens=31, running=3)
-    found = read_exposition(exposition(first, second))
+    found = read_metrics(exposition(first, second))
     everything, *engines = found.rows()
     assert [row.key for row in engines] == [EngineKey("made-up", "0", ""), EngineKey("made-up", "1", "")]
     assert engines[0].counters.accepted_per_position == (9, 7, 4)
@@ -62,19 +63,19 @@ def test_every_engine_is_kept_and_all_are_summed() -> None:
 @given(st.lists(st.lists(st.integers(0, 10**10), min_size=4, max_size=4), min_size=1, max_size=12))
 def test_it_agrees_with_the_strict_reading(histograms: list[list[int]]) -> None:
     text = exposition(*(ServerState(histogram, generation_tokens=sum(histogram)) for histogram in histograms))
-    strict, found = read_scrape(text), read_exposition(text).rows()[0].counters
+    strict, found = (read(text).rows()[0].counters for read in (read_strict, read_metrics))
     for name in ("drafts", "draft_tokens", "accepted", "accepted_per_position", "generation_tokens", "requests_finished"):
         assert getattr(found, name) == getattr(strict, name)
 
 
 def test_engines_are_in_the_order_of_their_numbers() -> None:
-    found = read_exposition(exposition(*(ServerState([0, n]) for n in range(12))))
+    found = read_metrics(exposition(*(ServerState([0, n]) for n in range(12))))
     assert [reading.key.engine for reading in found.engines] == [str(n) for n in range(12)]
 
 
 def test_several_models_are_never_summed() -> None:
     text = ONE + exposition(ServerState([5, 5])).replace("made-up", "other")
-    found = read_exposition(text)
+    found = read_metrics(text)
     assert found.models == ("made-up", "other")
     assert [(row.key.model, row.key.engine, row.counters.k) for row in found.rows()] == [
         ("made-up", "all", 3),
@@ -87,7 +88,7 @@ def test_several_models_are_never_summed() -> None:
 @pytest.mark.parametrize("total", ["_total", ""])
 def test_other_spellings_and_replicas(prefix: str, total: str) -> None:
     text = ray("a", prefix=prefix, total=total) + ray("b", prefix=prefix, total=total)
-    found = read_exposition(text)
+    found = read_metrics(text)
     everything, first, second = found.rows()
     assert first.key.label == "0 ReplicaId=a,WorkerId=w-a"
     assert first.counters == second.counters
@@ -97,20 +98,20 @@ def test_other_spellings_and_replicas(prefix: str, total: str) -> None:
 
 
 def test_the_spelling_without_total_counts_only_alone() -> None:
-    assert read_exposition(ray("a") + ray("a", total="")).rows()[0].counters.drafts == 8
+    assert read_metrics(ray("a") + ray("a", total="")).rows()[0].counters.drafts == 8
 
 
 def test_what_ray_does_not_show_yet_for_one_replica_has_counted_nothing() -> None:
     fresh = 'ray_vllm_spec_decode_num_drafts_total{ReplicaId="b",engine="0",model_name="m"} 2.0\n'
     fresh += 'ray_vllm_spec_decode_num_draft_tokens_total{ReplicaId="b",engine="0",model_name="m"} 6.0\n'
-    everything, _, second = read_exposition(ray("a") + fresh).rows()
+    everything, _, second = read_metrics(ray("a") + fresh).rows()
     assert second.counters.accepted_per_position == (0, 0, 0)
     assert everything.counters.accepted_per_position == (6, 3, 0)
     assert everything.counters.generation_tokens == 17
 
 
 def test_open_metrics_with_exemplars_and_no_final_line_feed() -> None:
-    found = read_exposition(OPEN_METRICS)
+    found = read_metrics(OPEN_METRICS)
     (reading,) = found.engines
     assert (reading.counters.drafts, reading.counters.generation_tokens) == (10, 25)
     assert (reading.created, reading.began, reading.start_time) == (1796000000.5, 1796000000.5, None)
@@ -123,14 +124,14 @@ def test_open_metrics_with_exemplars_and_no_final_line_feed() -> None:
 )
 def test_numbers(number: str, count: int) -> None:
     text = f'vllm:generation_tokens_total{{engine="0",model_name="a }} \\" b"}} {number}\r\n'
-    found = read_exposition(text)
+    found = read_metrics(text)
     assert found.engines[0].counters.generation_tokens == count
     assert found.models == ('a } " b',)
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf", "-1.0", "1.5"])
 def test_what_is_no_count_is_null_and_said(number: str) -> None:
-    found = read_exposition(
+    found = read_metrics(
         ONE.replace(
             'vllm:generation_tokens_total{engine="0",model_name="made-up"} 300.0', f"vllm:generation_tokens_total {number}"
         )
@@ -149,7 +150,7 @@ def test_what_is_no_count_is_null_and_said(number: str) -> None:
     ],
 )
 def test_a_bad_line_is_said_and_the_others_are_used(line: str) -> None:
-    found = read_exposition(f"{line}\n{ONE}")
+    found = read_metrics(f"{line}\n{ONE}")
     assert [problem for problem in found.problems if "found the line" in problem and line.strip() in problem]
     assert found.rows()[0].counters.drafts == 100
 
@@ -174,12 +175,12 @@ def test_a_bad_line_is_said_and_the_others_are_used(line: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_missing_or_wrong_is_a_sentence(text: str, sentence: str) -> None:
-    assert [problem for problem in read_exposition(text).problems if sentence in problem]
+    assert [problem for problem in read_metrics(text).problems if sentence in problem]
 
 
 def test_the_v0_engine_counts_everything_but_speculation() -> None:
     counters = (
-        read_exposition(exposition(ServerState([1, 2], generation_tokens=9), also=["vllm:spec_decode_efficiency"]))
+        read_metrics(exposition(ServerState([1, 2], generation_tokens=9), also=["vllm:spec_decode_efficiency"]))
         .rows()[0]
         .counters
     )
@@ -189,28 +190,28 @@ def test_the_v0_engine_counts_everything_but_speculation() -> None:
 
 def test_a_model_without_speculation_beside_one_with_it() -> None:
     text = ONE + exposition(ServerState([1, 2]), without=SPECULATION_FAMILIES).replace("made-up", "other")
-    found = read_exposition(text)
+    found = read_metrics(text)
     assert found.rows()[1].counters.drafts is None
     assert "speculation is off (model other): there is no vllm:spec_decode_num_drafts_total" in found.problems
 
 
 def test_a_text_that_holds_several_scrapes_counts_the_last() -> None:
     later = exposition(ServerState([11, 20, 30, 40], generation_tokens=301))
-    found = read_exposition(ONE + later)
+    found = read_metrics(ONE + later)
     assert (found.rows()[0].counters.drafts, found.rows()[0].counters.generation_tokens) == (101, 301)
     assert any("more than once" in problem for problem in found.problems)
 
 
 def test_kv_usage_has_two_names_and_the_new_one_wins() -> None:
     old = exposition(ServerState([1, 2]), also=["vllm:gpu_cache_usage_perc"])
-    assert read_exposition(old).engines[0].kv_cache_usage == 0.5
+    assert read_metrics(old).engines[0].kv_cache_usage == 0.5
     both = old + 'vllm:kv_cache_usage_perc{engine="0",model_name="made-up"} 0.25\n'
-    assert read_exposition(both).engines[0].kv_cache_usage == 0.25
+    assert read_metrics(both).engines[0].kv_cache_usage == 0.25
 
 
 @given(st.integers(0, len(ONE)))
 def test_a_cut_text_never_shows_another_number(at: int) -> None:
-    whole, found = read_exposition(ONE).rows()[0].counters, read_exposition(ONE[:at])
+    whole, found = read_metrics(ONE).rows()[0].counters, read_metrics(ONE[:at])
     assert found.cut == (at > 0 and ONE[at - 1] != "\n")
     for row in found.rows():
         for name in ("drafts", "draft_tokens", "accepted", "accepted_per_position", "generation_tokens", "prompt_tokens"):
@@ -219,7 +220,7 @@ def test_a_cut_text_never_shows_another_number(at: int) -> None:
 
 @given(st.text())
 def test_no_text_raises(text: str) -> None:
-    read_exposition(text)
+    read_metrics(text)
     assert relevant_lines(relevant_lines(text)) == relevant_lines(text)
 
 
@@ -229,13 +230,13 @@ FRAGMENTS = st.lists(st.sampled_from([*ONE.splitlines(keepends=True), *PIECES]),
 
 @given(FRAGMENTS.map("".join))
 def test_no_mixture_of_fragments_raises(text: str) -> None:
-    read_exposition(text)
+    read_metrics(text)
 
 
 def test_relevant_lines_are_unchanged_and_sufficient() -> None:
     noise = '# HELP x y\nvllm:e2e_request_latency_seconds_bucket{engine="0",le="1.0",model_name="m"} 5.0\nother_total 7.0\n'
     kept = relevant_lines(noise + ONE + 'vllm:generation_tokens_total{engine="0",model_name="made-up"} 30')
-    assert read_exposition(kept) == read_exposition(ONE)
+    assert read_metrics(kept) == read_metrics(ONE)
     assert "bucket" not in kept
     assert "#" not in kept
     assert set(kept.splitlines(keepends=True)) <= set(ONE.splitlines(keepends=True))

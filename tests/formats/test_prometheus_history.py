@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.families import relevant_lines
 from draftmeter.formats.history import SelectorError, folder_names, matchers_of, targets_of, texts
-from draftmeter.formats.metrics import relevant_lines
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure import prometheus_history
 from draftmeter.measure.prometheus_api import AUTHORIZATION_VARIABLE, HistoryError
 from draftmeter.measure.prometheus_history import fetch_history, history_time
@@ -111,7 +111,7 @@ def test_pieces_join_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, le
     rows = list(read_scrapes(folder))
     assert [row.t for row in rows] == [t for t, _ in samples]
     assert rows[7].text == f'{TOKENS}{{engine="0",model_name="m"}} 70\nprocess_start_time_seconds 1.79e9\n'
-    assert read_exposition(rows[7].text).engines[0].start_time == 1.79e9
+    assert read_metrics(rows[7].text).engines[0].start_time == 1.79e9
     assert read_watched(folder).every_s == (step or 15.0)
     assert prometheus.most_points <= 20 * (4 if step == 60 else 1) + 1
 
@@ -298,5 +298,5 @@ def test_any_label_comes_back_from_the_text(model: str, replica: str) -> None:
     (target,) = targets_of([labels for labels, _ in series])
     ((_, text),) = texts(series, [], target)
     assert relevant_lines(text) == text
-    assert {reading.key.model for reading in read_exposition(text).engines} == {model}
-    assert sum(reading.counters.generation_tokens or 0 for reading in read_exposition(text).engines) == 10
+    assert {reading.key.model for reading in read_metrics(text).engines} == {model}
+    assert sum(reading.counters.generation_tokens or 0 for reading in read_metrics(text).engines) == 10

@@ -13,7 +13,7 @@ from watch_scene import HISTOGRAM, SECRET, logged
 
 from draftmeter.commands.watch import _formulas
 from draftmeter.formats.counters import Counters
-from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure.watch.address import AddressError, parse_address
 from draftmeter.measure.watch.durations import DurationError, parse_duration, show_duration
 from draftmeter.measure.watch.totals import Totals
@@ -33,7 +33,7 @@ def totals_of(*counts: int, engines: int = 1, every_s: float = 10.0, starts: tup
     for number, times in enumerate(counts):
         start = starts[number] if starts else START - 100
         text = exposition(*[drafted(times)] * engines, start_time=start, without=[])
-        totals.add(START + number * every_s, read_exposition(text))
+        totals.add(START + number * every_s, read_metrics(text))
     return totals
 
 
@@ -109,7 +109,7 @@ def test_the_sparkline_is_drawn_between_its_lowest_and_highest() -> None:
     for number, gained in enumerate([(1, 0, 0, 0), (10, 0, 0, 0), (0, 0, 0, 10), (0, 0, 0, 0), (5, 0, 0, 5)]):
         state = [old + new for old, new in zip(state, gained, strict=True)]
         text = exposition(ServerState(histogram=state), start_time=START - 100)
-        totals.add(START + 20 * number, read_exposition(text))
+        totals.add(START + 20 * number, read_metrics(text))
     assert "0.0% ▁█ ▅ 100.0%" in drawn(totals, START + 80)
 
 

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from draftmeter.commands.watch import _formulas
 from draftmeter.formats.counter_series import CounterResult, counter_series
-from draftmeter.formats.exposition import read_exposition
 from draftmeter.formats.log import statistics_text
 from draftmeter.formats.log.scan import WORDS
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure.watch.address import parse_address
 from draftmeter.measure.watch.followed import Kept
 from draftmeter.measure.watch.watching import Wanted, watch
@@ -150,7 +150,7 @@ def fake_server() -> Iterator[FakeServer]:
 def counted(record: Path) -> CounterResult:
     """What the scrapes of a record add up to."""
     read = [row for row in rows(record) if row.text is not None]
-    result, _ = counter_series([row.t for row in read], [read_exposition(row.text or "") for row in read], EVERY_S)
+    result, _ = counter_series([row.t for row in read], [read_metrics(row.text or "") for row in read], EVERY_S)
     return result
 
 

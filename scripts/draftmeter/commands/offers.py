@@ -7,7 +7,7 @@ from typing import Any
 from draftmeter.collect.reading.inputs import open_input
 from draftmeter.collect.reading.source import LOG, METRICS_TEXT, STUDY, WATCHED, Row, Source
 from draftmeter.commands.availability import Answer, Availability
-from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.formats.startup import read_startup
 from draftmeter.measure.examine import Examined
 
@@ -17,15 +17,15 @@ FROM_POSITIONS = "the positions of the counters"
 
 def of_server(found: Examined) -> Availability:
     """What a live server offers."""
-    exposition = read_exposition(found.metrics or "")
-    counters, by_position = _counters([row.counters.drafts for row in exposition.rows()], exposition.k, exposition.problems)
+    metrics = read_metrics(found.metrics or "")
+    counters, by_position = _counters([row.counters.drafts for row in metrics.rows()], metrics.k, metrics.problems)
     return Availability(
         subject=found.url,
         kind="live server",
         engine_version=found.version,
-        models=found.models or [model for model in exposition.models if model],
-        k=exposition.k,
-        k_from=FROM_POSITIONS if exposition.k else "the counters show none",
+        models=found.models or [model for model in metrics.models if model],
+        k=metrics.k,
+        k_from=FROM_POSITIONS if metrics.k else "the counters show none",
         log_interval_s=None,
         log_interval_from="/metrics does not show it; 10 s unless VLLM_LOG_STATS_INTERVAL says otherwise",
         counters=counters,
@@ -33,7 +33,7 @@ def of_server(found: Examined) -> Availability:
         per_request_metrics=_probed(found),
         log_lines=Answer(None, "a server does not show its log; `draftmeter watch --log FILE` follows it"),
         intervals=bool(by_position.there),
-        problems=[*(f"{path}: {error}" for path, error in found.errors.items()), *exposition.problems],
+        problems=[*(f"{path}: {error}" for path, error in found.errors.items()), *metrics.problems],
     )
 
 

@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from draftmeter.formats.counter_series import scrape_pace
-from draftmeter.formats.exposition import read_exposition
 from draftmeter.formats.history import (
     EVERY_NAME,
     SelectorError,
@@ -25,6 +24,7 @@ from draftmeter.formats.history import (
     targets_of,
     texts,
 )
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure.prometheus_api import HistoryError, PrometheusServer
 from draftmeter.record.watched import SCRAPES, ScrapeRow, Session, Watched, write_watched
 
@@ -121,7 +121,7 @@ def _fill(
             times.append(t)
     if not times:
         return None
-    k = read_exposition(last).k
+    k = read_metrics(last).k
     return Watched(
         source="prometheus",
         url=server.url,
@@ -131,7 +131,7 @@ def _fill(
         log=None,
         time_zone=None,
         models=list(target.models),
-        k=k if k == read_exposition(first).k else None,
+        k=k if k == read_metrics(first).k else None,
         notes=[
             f"from the samples that a Prometheus server stored between {_time(start)} and {_time(end)}: {len(times)} scrapes, "
             f"the first at {_time(times[0])}, the last at {_time(times[-1])}",

@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from draftmeter.formats.exposition import Exposition
+from draftmeter.formats.metrics import Metrics
 from draftmeter.measure.watch.kept_lines import KeptLines
 from draftmeter.measure.watch.recording import Recording
 from draftmeter.measure.watch.scraper import ScrapeError, Scraper
@@ -103,7 +103,7 @@ class Rounds:
             self._server_is_new = False
             self._ask_what_it_is(reading)
 
-    def _ask_what_it_is(self, reading: Exposition) -> None:
+    def _ask_what_it_is(self, reading: Metrics) -> None:
         for problem in reading.problems:
             self._note(problem)
         watched = self._recording.watched

@@ -6,8 +6,8 @@ import socket
 import ssl
 import time
 
-from draftmeter.formats.exposition import Exposition, read_exposition
-from draftmeter.formats.metrics import relevant_lines
+from draftmeter.formats.families import relevant_lines
+from draftmeter.formats.metrics import Metrics, read_metrics
 from draftmeter.measure.watch.address import Address
 
 LIMIT_BYTES = 2**26
@@ -36,14 +36,14 @@ class Scraper:
         if address.authorization is not None:
             self._headers["Authorization"] = address.authorization
 
-    def reading(self) -> tuple[str, Exposition]:
+    def reading(self) -> tuple[str, Metrics]:
         """The lines of /metrics that draftmeter uses, unchanged, and what they say. Raises :class:`ScrapeError`."""
         try:
             text = self._get("/metrics").decode()
         except UnicodeDecodeError:
             raise ScrapeError("the answer is no UTF-8 text", passing=False) from None
         lines = relevant_lines(text)
-        reading = read_exposition(lines)
+        reading = read_metrics(lines)
         if not reading.engines:
             raise ScrapeError("the answer holds no metric of vLLM; expected a vLLM server", passing=False)
         if not text.endswith("\n"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from draftmeter.formats.counter_series import CounterSeries
 from draftmeter.formats.counters import ALL, Counters, add_up, add_up_known
-from draftmeter.formats.exposition import Exposition
+from draftmeter.formats.metrics import Metrics
 
 BUCKETS = 30
 SHORTEST_BUCKET_S = 20.0
@@ -34,7 +34,7 @@ class Totals:
         """Seconds that :meth:`recent` reaches back."""
         return BUCKETS * self._bucket_s
 
-    def add(self, t: float, reading: Exposition) -> bool:
+    def add(self, t: float, reading: Metrics) -> bool:
         """Take the scrape at `t` (Unix seconds); return whether it shows that the server restarted."""
         for row in self._series.add(t, reading):
             self._add_recent(row["end"], Counters(draft_tokens=row["drafted"], accepted=row["accepted"]))
