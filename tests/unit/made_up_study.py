@@ -10,7 +10,7 @@ import pandas as pd
 import yaml
 
 from draftmeter.analyse.tables import RUNS
-from draftmeter.collect.reading.records import describe_run
+from draftmeter.collect.records import describe_run
 from draftmeter.record.run import Record
 from draftmeter.strict import write_json
 from draftmeter.study.config import parse_study

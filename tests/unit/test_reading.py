@@ -15,12 +15,9 @@ from hypothesis import strategies as st
 from made_up_files import HISTOGRAMS, START, accepted_of, drafts_of, log_text, write_watched_record
 from made_up_records import random_requests, write_boot
 
-from draftmeter.collect.reading.columns import COUNTERS, INTERVALS, REQUESTS, TABLES, schema_of
-from draftmeter.collect.reading.inputs import InputError
-from draftmeter.collect.reading.reading import read_paths
-from draftmeter.collect.reading.settings import Settings
-from draftmeter.collect.reading.sources import read_source
-from draftmeter.collect.reading.tables import read_tables
+from draftmeter.collect.columns import COUNTERS, INTERVALS, REQUESTS, TABLES, schema_of
+from draftmeter.collect.inputs import InputError, Settings
+from draftmeter.collect.read import read_paths, read_source, read_tables
 from draftmeter.record.run import RequestRow
 from made_up_server import ServerState, exposition
 
@@ -226,7 +223,7 @@ def test_sources_of_different_k_share_the_tables(log: Path, tmp_path: Path) -> N
 
 def test_many_rows_go_through_files(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_paths([str(log)], SETTINGS, tmp_path / "memory")
-    monkeypatch.setattr("draftmeter.collect.reading.writing.HELD_BYTES", 1)
+    monkeypatch.setattr("draftmeter.collect.writing.HELD_BYTES", 1)
     read_paths([str(log)], SETTINGS, tmp_path / "files")
     for name in FILES:
         assert (tmp_path / "memory" / name).read_bytes() == (tmp_path / "files" / name).read_bytes()

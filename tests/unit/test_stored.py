@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from made_up_records import START, log_lines, random_requests, write_boot
 
-from draftmeter.collect.stored import CollectError
-from draftmeter.collect.tables import Tables, build_tables
+from draftmeter.collect.tables import CollectError, Tables, build_tables
 from draftmeter.record.watched import ScrapeRow, Session, Watched, write_watched
 from draftmeter.study.archive import SourceSettings, StoredSource
 from made_up_server import ServerState, exposition

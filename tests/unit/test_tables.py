@@ -10,7 +10,8 @@ import pytest
 from made_up_records import START, random_requests, request, write_boot
 
 from draftmeter.analyse.verdict import CheckFailed, check_rows, judge
-from draftmeter.collect.tables import REQUESTS, CollectError, build_tables, write_table
+from draftmeter.collect.columns import STUDY_TABLES
+from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.record.run import RequestRow
 from draftmeter.strict import canonical_json
 from made_up_server import ServerState, exposition
@@ -81,7 +82,7 @@ def test_requests_hold_what_was_planted(boots: list[Path]) -> None:
 
 def test_every_field_of_a_request_has_its_column() -> None:
     lists = {"chunk_times", "acceptance_histogram", "per_step_accepted", "per_step_drafted"}
-    assert RequestRow.model_fields.keys() - lists <= REQUESTS.keys()
+    assert RequestRow.model_fields.keys() - lists <= STUDY_TABLES["requests"].keys()
 
 
 def test_a_controlled_run_passes_every_check(boots: list[Path]) -> None:

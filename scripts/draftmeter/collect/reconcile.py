@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-from draftmeter.collect.reading.columns import position_names, positions_of
+from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_COUNTERS, position_names, positions_of
 from draftmeter.formats.counters import Counters, EngineReading, fallen
 from draftmeter.record.run import Record, RequestRow
 
@@ -19,6 +19,8 @@ ROUNDING = 1e-12
 # Time stamps of lines have a resolution of one second.
 STAMP_S = 1.0
 FEWEST_LINES = 5
+LINE_COUNTS = {"draft tokens": "draft_tokens", "accepted": "accepted"}
+"""What log lines are compared in with counters, and its column."""
 NO_LINE = "the log has no SpecDecoding line of this run"
 _NO_DRAFT = "the server made no draft during the run"
 
@@ -224,12 +226,55 @@ def _sum_over_requests(rows: Sequence[RequestRow], of_row: Callable[[RequestRow]
 def _check_counters_against_lines(sources: Sources) -> list[Check]:
     """The sums over the log's intervals against the counters; residuals below 0 are missing log."""
     counts, intervals = sources.counts, sources.intervals
-    drafted = sum(interval["drafted"] for interval in intervals) if intervals else None
-    accepted = sum(interval["accepted"] for interval in intervals) if intervals else None
+    counted = {"draft_tokens": counts.draft_tokens, "accepted": counts.accepted}
+    summed = {"draft_tokens": sum(row["drafted"] for row in intervals), "accepted": sum(row["accepted"] for row in intervals)}
+    return check_lines(counted, summed if intervals else {}, NO_LINE)
+
+
+def check_lines(counters: Mapping[str, Any], lines: Mapping[str, Any], no_line: str) -> list[Check]:
+    """Draft tokens and accepted tokens of log lines less those of counters, both as rows of the table counters.
+
+    `no_line` is why the lines do not say a number.
+    """
     return [
-        _compare("lines against counters: draft tokens", counts.draft_tokens, drafted, "tokens", reason=NO_LINE),
-        _compare("lines against counters: accepted", counts.accepted, accepted, "tokens", reason=NO_LINE),
+        _compare(
+            f"lines against counters: {what}",
+            counters.get(column),
+            lines.get(column),
+            "tokens",
+            reason=no_line if lines.get(column) is None else "there is no such counter, or several models have one",
+        )
+        for what, column in LINE_COUNTS.items()
     ]
+
+
+def lines_against_counters(counters: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same comparison of rows of the table counters, for reading.json: both counts of tokens, and lines less counters.
+
+    `unknown` is why there is no difference where there is none.
+    """
+    counted = _total([row for row in counters if row["counted_by"] == COUNTED_BY_COUNTERS])
+    none = "there are no log lines with drafts" if not lines else "a log line does not say it, or those of several models do"
+    checks = check_lines(counted, _total(lines), none)
+    return {
+        column: {
+            "counters": _whole(check.expected),
+            "lines": _whole(check.found),
+            "difference": _whole(check.residual),
+            "unknown": check.reason if check.status == "unknown" else None,
+        }
+        for column, check in zip(LINE_COUNTS.values(), checks, strict=True)
+    }
+
+
+def _total(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The row of all engines, if there is only one model."""
+    totals = [row for row in rows if row["engine"] == ALL_ENGINES]
+    return totals[0] if len(totals) == 1 else {}
+
+
+def _whole(count: float | None) -> int | None:
+    return None if count is None else int(count)
 
 
 def _check_times_of_lines(sources: Sources) -> list[Check]:

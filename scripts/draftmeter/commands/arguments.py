@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from draftmeter.collect.reading.settings import INTERVALS_FROM, Settings
+from draftmeter.collect.inputs import INTERVALS_FROM, Settings
 from draftmeter.measure.watch.durations import DurationError, parse_duration
 
 _ZONE = re.compile(r"([+-])(\d\d):?(\d\d)")

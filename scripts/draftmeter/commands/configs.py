@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from draftmeter.collect.reading.settings import Settings
+from draftmeter.collect.inputs import Settings
 from draftmeter.commands.arguments import UnusableInput
 from draftmeter.commands.availability import Answer, Availability
 from draftmeter.commands.offers import of_source

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from draftmeter.analyse.headline import Counts, Lines, counts_of_lines
 from draftmeter.analyse.pooling import Part
-from draftmeter.collect.reading.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
-from draftmeter.collect.reading.source import METRICS_TEXT, Row, Source
+from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
+from draftmeter.collect.source import METRICS_TEXT, Row, Source
 
 WORDING_OF_COUNTERS = "counters"
 _NEEDED = {"process", "drafts", "drafts_exact", "drafted", "accepted", "accepted_k_exact", "window_s", "wording"}

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from draftmeter.collect.reading.inputs import open_input
-from draftmeter.collect.reading.source import LOG, METRICS_TEXT, STUDY, WATCHED, Row, Source
+from draftmeter.collect.inputs import open_input
+from draftmeter.collect.source import LOG, METRICS_TEXT, STUDY, WATCHED, Row, Source
 from draftmeter.commands.availability import Answer, Availability
 from draftmeter.formats.metrics import read_metrics
 from draftmeter.formats.startup import read_startup

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from draftmeter.commands.arguments import UnusableInput, add_settings, settings_of, whole
 
 if TYPE_CHECKING:
-    from draftmeter.collect.reading.settings import Settings
-    from draftmeter.collect.reading.source import Source
+    from draftmeter.collect.inputs import Settings
+    from draftmeter.collect.source import Source
 
 MIN_DRAFTS = 500
 
@@ -76,38 +76,26 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
 
 def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
     """Every usable source below `paths`, and a line for what is not; raise :class:`UnusableInput` if there is none."""
-    from draftmeter.collect.reading import kinds  # noqa: PLC0415
-    from draftmeter.collect.reading.inputs import InputError, find_inputs  # noqa: PLC0415
-    from draftmeter.collect.reading.sources import read_input  # noqa: PLC0415
+    from draftmeter.collect.inputs import TABLES, InputError, find_inputs  # noqa: PLC0415
+    from draftmeter.collect.read import read_input, read_tables  # noqa: PLC0415
 
-    sources: list[Source] = []
+    found: list[Source] = []
     not_read: list[str] = []
     try:
-        found = find_inputs(paths)
+        inputs = find_inputs(paths)
     except InputError as error:
         raise UnusableInput(str(error)) from error
-    not_read += [f"{skipped.name}: {skipped.reason}" for skipped in found.skipped]
-    for item in found.inputs:
+    not_read += [f"{skipped.name}: {skipped.reason}" for skipped in inputs.skipped]
+    for item in inputs.inputs:
         try:
-            if item.kind == kinds.TABLES and item.path is not None:
-                from draftmeter.collect.reading.tables import read_tables  # noqa: PLC0415
-
-                sources += read_tables(item.path)
-                continue
-            source = read_input(item, settings)
+            if item.kind == TABLES and item.path is not None:
+                found += read_tables(item.path)
+            else:
+                found.append(read_input(item, settings))
         except InputError as error:
             not_read.append(str(error))
-            continue
-        if source.unusable is not None:
-            not_read.append(f"{source.name}: {source.unusable}")
-        elif not source.counters:
-            cumulative = source.found.get("cumulative")
-            reason = (
-                "only cumulative records of a V0 engine, which say nothing of an interval" if cumulative else "no drafts in it"
-            )
-            not_read.append(f"{source.name}: {reason}")
-        else:
-            sources.append(source)
+    not_read += [f"{source.name}: {source.lacking}" for source in found if source.lacking is not None]
+    sources = [source for source in found if source.lacking is None]
     if not sources:
         more = f" (and {len(not_read) - 1} more)" if len(not_read) > 1 else ""
         raise UnusableInput(f"{not_read[0]}{more}" if not_read else f"{', '.join(paths)}: no file in it")

@@ -1,4 +1,4 @@
-"""The columns of the three tables that reading makes. A null is unknown.
+"""The columns of all tables, those of a study and those of `draftmeter read`. A null is unknown.
 
 `start`, `end`, `start_time` and `t_...` are Unix seconds, `window_s`, `since_last_line_s` and `seconds` seconds,
 throughputs tokens per second, `kv_cache_usage` and `prefix_cache_hit_rate` fractions of 1. `accepted_1` to `accepted_K`
@@ -15,6 +15,7 @@ ACCEPTED, ELIGIBLE = "accepted", "eligible"
 PER_POSITION = {"accepted_k": ACCEPTED, "eligible_k": ELIGIBLE}
 COUNTED_BY_COUNTERS, COUNTED_BY_LINES = "counters", "lines"
 ALL_ENGINES = "all"
+"""The engine of a row of counters that stands for all engines of a model."""
 
 TEXT, WHOLE, REAL, TRUTH = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 INTERVALS = {
@@ -140,7 +141,36 @@ RUNS = {
     "first_sent": REAL,
     "last_received": REAL,
 }
+CHECKS = {
+    "check": TEXT,
+    "expected": REAL,
+    "found": REAL,
+    "residual": REAL,
+    "unit": TEXT,
+    "tolerance": REAL,
+    "status": TEXT,
+    "reason": TEXT,
+}
+RUN = {"server": TEXT, "boot": TEXT, "attempt": WHOLE, "run": TEXT}
+"""What names a run in the tables of a study."""
+OF_RUN = {"reasoning": TEXT, "streams": WHOLE, "order": WHOLE, "engine_version": TEXT}
+"""Columns of the table runs that a study's counters have as well."""
 TABLES = {"intervals": INTERVALS, "counters": COUNTERS, "requests": REQUESTS}
+"""The tables that `draftmeter read` makes: rows say their source."""
+
+
+def _of_runs(columns: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    return {"source": TEXT, **RUN, "workload": TEXT, **{name: kind for name, kind in columns.items() if name != "source"}}
+
+
+STUDY_TABLES = {
+    "runs": _of_runs(RUNS),
+    "counters": _of_runs({**OF_RUN, **{name: kind for name, kind in COUNTERS.items() if name != "engine"}}),
+    "intervals": _of_runs(INTERVALS),
+    "requests": _of_runs(REQUESTS),
+    "checks": {**RUN, **CHECKS},
+}
+"""The tables of a study: rows say their run as well, and counters are those of all engines together."""
 
 
 def position_names(k: int, kind: str = ACCEPTED) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from draftmeter.collect.reading.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
+from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
 
 _UNKNOWN_ENGINE = "unknown"
 

@@ -1,19 +1,68 @@
-"""Find what there is to read in files and folders, and open it: plain, gzip, zstd or standard input."""
+"""Find what there is to read in files and folders, and open it: plain, gzip, zstd or standard input.
+
+What a file or a folder is follows from its contents and not from its name.
+"""
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast, get_args
 
-from draftmeter.collect.reading import kinds
-from draftmeter.collect.reading.decompress import Decompressed, compression_of
+from draftmeter.collect.decompress import Decompressed, compression_of
 
 STDIN = "-"
 HEAD_BYTES = 1 << 16
+
+FILE = "file"
+METRICS, TEXT = "metrics", "text"
+STUDY_RECORD, BOOT, WATCHED_RECORD, TABLES, FOLDER = "study record", "boot", "watched record", "tables", "folder"
+
+# What `draftmeter read` writes last; a folder with it holds whole tables.
+READING_JSON = "reading.json"
+_FOLDERS = {"record.json": STUDY_RECORD, "watch.json": WATCHED_RECORD, "boot.json": BOOT, READING_JSON: TABLES}
+
+_COMMENT = re.compile(rb"#( (HELP|TYPE|UNIT|EOF)\b.*)?")
+_SAMPLE = re.compile(
+    rb"[A-Za-z_:][\w:]*(\{.*\})?[ \t]+[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+|NaN|Inf)([ \t]+-?\d+)?[ \t]*(# .*)?"
+)
+# Archives and compressions that are not opened here, by their first bytes.
+_UNOPENED = {
+    b"\xfd7zXZ\x00": "compressed with xz",
+    b"BZh": "compressed with bzip2",
+    b"\x04\x22\x4d\x18": "compressed with lz4",
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+}
+_TAR = slice(257, 262)
+FEWEST_BYTES_OF_BZIP2 = 4
+
+IntervalsFrom = Literal["auto", "lines", "counters"]
+INTERVALS_FROM: tuple[IntervalsFrom, ...] = get_args(IntervalsFrom)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user says about files that do not say it themselves; None where nothing was said.
+
+    It wins over what a file lets one infer, never over what the file says.
+    """
+
+    zone: str | None = None
+    """UTC offset of the time stamps in logs, such as "+01:00"."""
+    year: int | None = None
+    """Of the first line of a log."""
+    log_interval_s: float | None = None
+    k: int | None = None
+    """Draft tokens per step."""
+    intervals: IntervalsFrom = "auto"
+    """Of a watched record: from its log lines, from differences of its counters, or from lines where it has some."""
 
 
 class InputError(ValueError):
@@ -27,7 +76,7 @@ class Input:
     name: str
     path: Path | None
     kind: str
-    """"file" (contents not looked at yet), or one of the kinds of folders."""
+    """FILE (contents not looked at yet), or one of the kinds of folders."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +118,7 @@ def find_inputs(paths: Sequence[str]) -> Found:
     found = Found([], [])
     for name in paths:
         if name == STDIN:
-            found.inputs.append(Input(STDIN, None, "file"))
+            found.inputs.append(Input(STDIN, None, FILE))
         elif not Path(name).exists():
             raise InputError(f"{name}: no such file or folder")
         else:
@@ -100,11 +149,11 @@ def _recognised(name: str, raw: BinaryIO, modified: datetime | None) -> Opened:
     if compression is not None:
         decompressed = Decompressed(stream, compression)
         head, stream = _with_head(cast("BinaryIO", decompressed))
-    if (what := kinds.unopened(head)) is not None:
+    if (what := unopened(head)) is not None:
         stream.close()
         inside = "" if compression is None else f"{compression} of "
         raise InputError(f"{name}: {inside}{what}; unpack or convert it first")
-    kind = kinds.kind_of_text(head, whole=len(head) < HEAD_BYTES)
+    kind = kind_of_text(head, whole=len(head) < HEAD_BYTES)
     return Opened(stream, head, kind, compression, modified, decompressed)
 
 
@@ -154,12 +203,12 @@ def _shown(name: str) -> str:
 
 def _add(name: str, path: Path, found: Found) -> None:
     if not path.is_dir():
-        found.inputs.append(Input(name, path, "file"))
+        found.inputs.append(Input(name, path, FILE))
         return
-    kind = kinds.kind_of_folder(path)
-    if kind in {kinds.STUDY_RECORD, kinds.WATCHED_RECORD, kinds.TABLES}:
+    kind = kind_of_folder(path)
+    if kind in {STUDY_RECORD, WATCHED_RECORD, TABLES}:
         found.inputs.append(Input(name, path, kind))
-    elif kind == kinds.BOOT:
+    elif kind == BOOT:
         _add_boot(name, path, found)
     else:
         for child in _children(name, path, found):
@@ -194,7 +243,7 @@ def _add_boot(name: str, folder: Path, found: Found) -> None:
         return
     listed = []
     for run in boot.runs:
-        found.inputs.append(Input(f"{name}/{run.path}", folder / run.path, kinds.STUDY_RECORD))
+        found.inputs.append(Input(f"{name}/{run.path}", folder / run.path, STUDY_RECORD))
         listed.append(folder / run.path)
     for other in sorted(folder.glob("**/record.json")):
         if other.parent not in listed:
@@ -202,3 +251,30 @@ def _add_boot(name: str, folder: Path, found: Found) -> None:
             found.skipped.append(
                 Skipped(f"{name}/{below}", "boot.json does not list it: it is of another attempt, or was interrupted")
             )
+
+
+def kind_of_folder(folder: Path) -> str:
+    """One of the kinds of folders above; FOLDER for any other folder."""
+    return next((kind for name, kind in _FOLDERS.items() if (folder / name).is_file()), FOLDER)
+
+
+def unopened(head: bytes) -> str | None:
+    """What a file is that has to be unpacked or converted first, by its first bytes; null for anything else."""
+    if head[_TAR] == b"ustar":
+        return "a tar archive"
+    if head.startswith(b"BZh") and not head[3:FEWEST_BYTES_OF_BZIP2].isdigit():
+        return None
+    return next((what for start, what in _UNOPENED.items() if head.startswith(start)), None)
+
+
+def kind_of_text(head: bytes, whole: bool) -> str:
+    """METRICS if every line of `head` is a line of a Prometheus exposition, else TEXT: a log, or nothing of ours.
+
+    `head` is the start of the text; `whole`: it is all of it, so that its last line counts as well.
+    """
+    lines = head.splitlines()
+    if not whole and lines and not head.endswith(b"\n"):
+        lines = lines[:-1]
+    lines = [line.strip() for line in lines if line.strip()]
+    samples = [line for line in lines if not _COMMENT.fullmatch(line)]
+    return METRICS if lines and all(_SAMPLE.fullmatch(line) for line in samples) else TEXT

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from draftmeter.collect.reading.columns import positions_of, schema_of, widened
+from draftmeter.collect.columns import positions_of, schema_of, widened
 
 HELD_BYTES = 48 << 20
 ROWS_AT_ONCE = 1 << 16
