@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ from draftmeter.collect.inputs import (
     open_input,
 )
 from draftmeter.collect.line_sums import rows_of_lines
-from draftmeter.collect.source import LOG, METRICS_TEXT, Row, Source, unusable
+from draftmeter.collect.source import LOG, METRICS_TEXT, Source, unusable
+from draftmeter.collect.texts import NOT_ADDED, join_texts
 from draftmeter.collect.writing import Output, Spool
 from draftmeter.formats.log import Known, read_log
 
@@ -116,11 +117,15 @@ def _read_metrics_text(name: str, opened: Opened, _: Settings) -> Source:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was written: rows by table, the number of sources, and one line for everything that the user should know."""
+    """What was written: rows by table, the number of sources, and one line for everything that the user should know.
+
+    `not_added` is why some of the sources must not be added up; None if all may.
+    """
 
     rows: dict[str, int]
     sources: int
     remarks: list[str]
+    not_added: str | None
 
 
 def read_paths(paths: Sequence[str], settings: Settings, out: Path) -> Reading:
@@ -133,8 +138,7 @@ def read_paths(paths: Sequence[str], settings: Settings, out: Path) -> Reading:
     if any(Path(path).resolve() == out.resolve() for path in paths):
         raise InputError(f"{out}: given both to be read and to be written to; give the tables a folder of their own")
     skipped = list(found.skipped)
-    files: list[dict[str, Any]] = []
-    counters: list[Row] = []
+    sources: list[Source] = []
     with Output(out) as output:
         spools = {
             "intervals": Spool(output.temporary, INTERVALS),
@@ -152,12 +156,12 @@ def read_paths(paths: Sequence[str], settings: Settings, out: Path) -> Reading:
             if source.unusable is not None:
                 skipped.append(Skipped(source.name, source.unusable))
                 continue
-            files.append({"source": source.name, **source.found, "intervals": _put(source, spools["intervals"])})
-            counters += source.counters
-            if source.requests is not None:
-                spools["requests"].add(source.requests)
-        if not files:
+            sources.append(_put_aside(source, spools["intervals"], spools["requests"]))
+        if not sources:
             raise InputError(_nothing(paths, skipped))
+        sources = join_texts(sources)
+        files = [{"source": source.name, "intervals": 0, **source.found} for source in sources]
+        counters = [row for source in sources for row in source.counters]
         k = max([positions_of(row) for row in counters] + [spool.k for spool in spools.values()], default=0)
         spools["counters"].add(table_of(counters, COUNTERS, k))
         output.write_tables(spools, k)
@@ -171,14 +175,19 @@ def read_paths(paths: Sequence[str], settings: Settings, out: Path) -> Reading:
         }
         output.write_text(READING_JSON, _text_of(described))
         output.publish()
-    return Reading(rows, len(files), _remarks_on(files, skipped))
+    not_added = next((file[NOT_ADDED] for file in files if NOT_ADDED in file), None)
+    return Reading(rows, len(files), _remarks_on(files, skipped), not_added)
 
 
-def _put(source: Source, spool: Spool) -> int:
-    before = spool.rows
+def _put_aside(source: Source, intervals: Spool, requests: Spool) -> Source:
+    """The source without its intervals and requests, which are in the spools, so that not all are held at once."""
+    before = intervals.rows
     for batch in source.batches():
-        spool.add(batch)
-    return spool.rows - before
+        intervals.add(batch)
+    if source.requests is not None:
+        requests.add(source.requests)
+    found = {**source.found, "intervals": intervals.rows - before}
+    return replace(source, found=found, requests=None, make_batches=list)
 
 
 def _nothing(paths: Sequence[str], skipped: Sequence[Skipped]) -> str:
@@ -216,6 +225,8 @@ def _log(file: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _remarks(file: Mapping[str, Any]) -> Iterator[str]:
     log = _log(file)
+    if NOT_ADDED in file:
+        yield file[NOT_ADDED]
     if refused := log.get("refused_count"):
         first = log["refused"][0]
         yield f"{refused} records refused, the first at byte {first['offset']}: {first['reason']}"

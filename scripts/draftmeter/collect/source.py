@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-LOG, METRICS_TEXT, NOTHING = "vLLM log", "/metrics text", "nothing usable"
+LOG, METRICS_TEXT, METRICS_TEXTS, NOTHING = "vLLM log", "/metrics text", "two /metrics texts", "nothing usable"
 STUDY, WATCHED = STUDY_RECORD, WATCHED_RECORD
 
 

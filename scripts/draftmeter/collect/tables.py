@@ -8,7 +8,7 @@ import io
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +35,7 @@ from draftmeter.collect.read import read_input
 from draftmeter.collect.reconcile import Check, check_counts
 from draftmeter.collect.records import read_study_record
 from draftmeter.collect.source import Row, Source
+from draftmeter.collect.texts import NOT_ADDED, join_texts
 from draftmeter.record.run import Boot, BootRun, RecordError, read_boot
 from draftmeter.strict import write_atomically
 from draftmeter.study.archive import StoredSource
@@ -43,6 +44,11 @@ logger = logging.getLogger(__name__)
 
 # Endings that say how a file is stored, and not what it is of.
 _ENDINGS = re.compile(r"(\.(gz|zst|log|txt|prom|jsonl?))+$")
+
+WAY_OUT = (
+    "keep the texts of one server process in this workload, and leave the others out or give each a workload of its own; "
+    "`draftmeter watch` counts over restarts"
+)
 
 
 class CollectError(ValueError):
@@ -150,17 +156,20 @@ def _runs_of_files(stored: Sequence[StoredSource], taken: set[str]) -> list[_Run
 
     Each is a server of its own, named after its file by a name that is not `taken`.
     """
+    sources = join_texts([source for one in stored for source in _read_stored(one)])
     runs: list[_Run] = []
     servers = set(taken)
-    for one in stored:
-        for source in _read_stored(one):
-            server = _server_name(source.name, servers)
-            servers.add(server)
-            runs.append(_run_of_file(one, source, server))
+    for source in sources:
+        if NOT_ADDED in source.found:
+            raise CollectError(f"workload {source.run['workload']}: {source.found[NOT_ADDED]}; {WAY_OUT}")
+        server = _server_name(source.found.get("after", source.name), servers)
+        servers.add(server)
+        runs.append(_run_of_file(source, server))
     return runs
 
 
 def _read_stored(stored: StoredSource) -> list[Source]:
+    """The usable sources below `stored`, named as the config gives them, with their workload."""
     settings = Settings() if stored.settings is None else Settings(**stored.settings.model_dump())
     try:
         inputs = find_inputs([stored.at])
@@ -174,21 +183,24 @@ def _read_stored(stored: StoredSource) -> list[Source]:
         raise CollectError(f"{stored.given}: nothing to be had from it: {'; '.join(refused) or 'found no file'}")
     for reason in refused:
         logger.warning("not read: %s", reason)
-    return usable
+    return [
+        replace(source, name=stored.given + source.name.removeprefix(stored.at), run={"workload": stored.workload})
+        for source in usable
+    ]
 
 
-def _run_of_file(stored: StoredSource, source: Source, server: str) -> _Run:
+def _run_of_file(source: Source, server: str) -> _Run:
     rows = [row for row in source.counters if row["engine"] == ALL_ENGINES]
     if len(rows) != 1:
         models = sorted({str(row.get("model")) for row in rows})
         raise CollectError(f"{source.name}: found counters of the models {', '.join(models)}; a workload is of one model")
-    given = stored.given + source.name.removeprefix(stored.at)
+    workload = source.run["workload"]
     version = source.found.get("watched", {}).get("engine_version")
     return _Run(
         identity={
-            "source": given,
-            **{"server": server, "boot": "boot-1", "attempt": 1, "run": stored.workload},
-            "workload": stored.workload,
+            "source": source.name,
+            **{"server": server, "boot": "boot-1", "attempt": 1, "run": workload},
+            "workload": workload,
         },
         described={
             "source_kind": source.kind,

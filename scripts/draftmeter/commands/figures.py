@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from draftmeter.analyse.headline import Counts, Lines, counts_of_lines
 from draftmeter.analyse.pooling import Part
 from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
-from draftmeter.collect.source import METRICS_TEXT, Row, Source
+from draftmeter.collect.source import METRICS_TEXT, METRICS_TEXTS, Row, Source
 
 WORDING_OF_COUNTERS = "counters"
 _NEEDED = {"process", "drafts", "drafts_exact", "drafted", "accepted", "accepted_k_exact", "window_s", "wording"}
@@ -81,7 +81,7 @@ def _reasons(source: Source) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if found.get("k") is None and found.get("k_from"):
         reasons["k"] = found["k_from"].removeprefix("unknown: ")
-    if source.kind == METRICS_TEXT:
+    if source.kind in {METRICS_TEXT, METRICS_TEXTS}:
         reasons |= {"seconds": "a /metrics text does not say when it was read", "restarts": "one reading shows none"}
         problems: Sequence[str] = found.get("warnings", [])
         if problems:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from draftmeter.collect.inputs import open_input
-from draftmeter.collect.source import LOG, METRICS_TEXT, STUDY, WATCHED, Row, Source
+from draftmeter.collect.source import LOG, METRICS_TEXT, METRICS_TEXTS, STUDY, WATCHED, Row, Source
 from draftmeter.commands.availability import Answer, Availability
 from draftmeter.formats.metrics import read_metrics
 from draftmeter.formats.startup import read_startup
 from draftmeter.measure.examine import Examined
 
 NOT_IN = "{} holds none"
+TEXT = "a /metrics text"
 FROM_POSITIONS = "the positions of the counters"
 
 
@@ -81,12 +82,13 @@ def _requests(source: Source) -> Answer:
     if source.kind == STUDY:
         n = source.found["requests"]
         return Answer(n > 0, f"{n} requests")
-    return Answer(False, NOT_IN.format({LOG: "a log", METRICS_TEXT: "a /metrics text"}.get(source.kind, "a watched record")))
+    holder = {LOG: "a log", METRICS_TEXT: TEXT, METRICS_TEXTS: TEXT}.get(source.kind, "a watched record")
+    return Answer(False, NOT_IN.format(holder))
 
 
 def _lines(source: Source, log: dict[str, Any]) -> Answer:
     if not log:
-        return Answer(False, NOT_IN.format("a /metrics text" if source.kind == METRICS_TEXT else "the record"))
+        return Answer(False, NOT_IN.format(TEXT if source.kind in {METRICS_TEXT, METRICS_TEXTS} else "the record"))
     refused = f", {log['refused_count']} refused" if log["refused_count"] else ""
     wordings = ", ".join(log["wordings"]) or "none"
     return Answer(log["intervals"] > 0, f"{log['intervals']:,} intervals{refused}; wordings: {wordings}")

@@ -54,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     rows = ", ".join(f"{name} {n:,}" for name, n in reading.rows.items())
     sources = "1 source" if reading.sources == 1 else f"{reading.sources} sources"
     print(f"{arguments.out}: {rows} rows, from {sources}; see {arguments.out / 'reading.json'}")
-    if "-" not in paths:
+    if reading.not_added is not None:
+        print(f"draftmeter read: no {ARCHIVE}: {reading.not_added}", file=sys.stderr)
+    elif "-" not in paths:
         _write_archive([Path(path) for path in paths], settings_of(arguments), arguments.out / ARCHIVE)
     return 0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from draftmeter.commands.arguments import UnusableInput, add_settings, settings_of, whole
 
 if TYPE_CHECKING:
+    from draftmeter.analyse.pooling import Part
     from draftmeter.collect.inputs import Settings
     from draftmeter.collect.source import Source
 
@@ -64,7 +65,7 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
     ]
     pool: dict[str, Any] | None = None
     if len(parts) > 1:
-        result = pooled([part for _, part in parts])
+        result = _why_apart(parts) or pooled([part for _, part in parts])
         if isinstance(result, str):
             pool = {"figures": None, "notes": [], "unknown": result}
         else:
@@ -74,10 +75,23 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
     return {"min_drafts": min_drafts, "sources": described, "pooled": pool}
 
 
+def _why_apart(parts: "Sequence[tuple[Source, Part]]") -> str | None:
+    """Why nothing is said of all sources together, before their counts are looked at; None if nothing forbids it."""
+    from draftmeter.collect.texts import NOT_ADDED  # noqa: PLC0415
+
+    for source, part in parts:
+        if part.model is not None:
+            return f"not pooled: {source.name} holds several models, and acceptance is that of one model"
+        if NOT_ADDED in source.found:
+            return f"not pooled: {source.found[NOT_ADDED]}"
+    return None
+
+
 def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
     """Every usable source below `paths`, and a line for what is not; raise :class:`UnusableInput` if there is none."""
     from draftmeter.collect.inputs import TABLES, InputError, find_inputs  # noqa: PLC0415
     from draftmeter.collect.read import read_input, read_tables  # noqa: PLC0415
+    from draftmeter.collect.texts import join_texts  # noqa: PLC0415
 
     found: list[Source] = []
     not_read: list[str] = []
@@ -95,7 +109,7 @@ def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source],
         except InputError as error:
             not_read.append(str(error))
     not_read += [f"{source.name}: {source.lacking}" for source in found if source.lacking is not None]
-    sources = [source for source in found if source.lacking is None]
+    sources = join_texts([source for source in found if source.lacking is None])
     if not sources:
         more = f" (and {len(not_read) - 1} more)" if len(not_read) > 1 else ""
         raise UnusableInput(f"{not_read[0]}{more}" if not_read else f"{', '.join(paths)}: no file in it")
