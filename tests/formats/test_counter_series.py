@@ -119,10 +119,11 @@ def test_a_restart_of_one_engine_is_one_of_its_server() -> None:
     assert (everything.restarts, first.restarts, second.restarts) == (1, 1, 1)
 
 
-def test_created_samples_tell_a_restart_too() -> None:
+@pytest.mark.parametrize("family", ["generation_tokens", "spec_decode_num_drafts"])
+def test_created_samples_tell_a_restart_too(family: str) -> None:
     def text(n: int, created: float) -> Metrics:
         engine = '{engine="0",model_name="m"}'
-        return read_metrics(f"vllm:generation_tokens_total{engine} {n}\nvllm:generation_tokens_created{engine} {created}\n")
+        return read_metrics(f"vllm:generation_tokens_total{engine} {n}\nvllm:{family}_created{engine} {created}\n")
 
     result, _ = series([(0, text(5, START - 9)), (10, text(7, START - 9)), (20, text(9, START + 15))])
     assert result.parts[0].counters.generation_tokens == 2 + 9
@@ -290,6 +291,15 @@ def test_models_are_kept_apart() -> None:
         ("b", "all", 30, 2),
     ]
     assert [(row["process"], row["drafts"], row["k"]) for row in rows] == [("model a", 10, 3), ("model b", 30, 2)]
+
+
+def test_two_models_of_one_k_have_no_sum_over_both() -> None:
+    def both(n: int) -> Metrics:
+        return Metrics(scrape(counters(n), model="a").engines + scrape(counters(3 * n), model="b").engines, (), False)
+
+    result, rows = series([(0, both(1)), (10, both(11))])
+    assert [(part.model, part.engine, part.counters.drafts) for part in result.parts] == [("a", "all", 10), ("b", "all", 30)]
+    assert [(row["process"], row["drafts"]) for row in rows] == [("model a", 10), ("model b", 30)]
 
 
 def test_pace_of_scrapes() -> None:

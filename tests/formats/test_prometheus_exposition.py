@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from draftmeter.formats.counters import Counters, EngineKey
 from draftmeter.formats.families import relevant_lines
-from draftmeter.formats.metrics import read_metrics, read_strict
+from draftmeter.formats.metrics import MetricsError, read_metrics, read_strict
 from made_up_server import ServerState, exposition
 
 SPECULATION_FAMILIES = [
@@ -82,6 +82,78 @@ def test_several_models_are_never_summed() -> None:
         ("other", "all", 1),
     ]
     assert found.k is None
+
+
+def test_two_models_of_one_k_are_two_rows_and_no_sum() -> None:
+    found = read_metrics(ONE + exposition(ServerState([1, 1, 1, 1])).replace("made-up", "other"))
+    assert [(row.key.model, row.key.engine, row.counters.drafts) for row in found.rows()] == [
+        ("made-up", "all", 100),
+        ("other", "all", 4),
+    ]
+    with pytest.raises(MetricsError, match="found the models made-up, other; expected one"):
+        read_strict(ONE + exposition(ServerState([1, 1, 1, 1])).replace("made-up", "other"))
+
+
+@pytest.mark.parametrize(
+    ("family", "label", "name"),
+    [("spec_decode_num_accepted_tokens", "position", "accepted"), ("generation_tokens", "finished_reason", "generation_tokens")],
+)
+def test_a_label_that_a_counter_must_not_have_is_refused_and_nothing_added_up(family: str, label: str, name: str) -> None:
+    line = next(line for line in ONE.splitlines(keepends=True) if line.startswith(f"vllm:{family}_total"))
+    split = "".join(line.replace("{", f'{{{label}="{value}",') for value in range(3))
+    found = read_metrics(ONE.replace(line, split))
+    counters = found.rows()[0].counters
+    assert getattr(counters, name) is None
+    assert (counters.drafts, counters.k) == (100, None if name == "generation_tokens" and counters.k is None else 3)
+    assert f"vllm:{family}_total: found the label {label}, which it must not have: not used" in found.problems
+    with pytest.raises(MetricsError, match=f"found the label {label}"):
+        read_strict(ONE.replace(line, split))
+
+
+def test_a_page_that_is_cut_in_its_last_line_is_read_up_to_it() -> None:
+    found = read_metrics(
+        "vllm:spec_decode_num_drafts_total 4\nvllm:spec_decode_num_draft_tokens_total 8\nvllm:spec_decode_num_accepted_tokens_tot"
+    )
+    assert found.rows()[0].counters == Counters(drafts=4, draft_tokens=8)
+    assert found.problems == (
+        "the text ends without a line feed: it was cut short, and its last line is not used",
+        "vllm:spec_decode_num_accepted_tokens_total, vllm:spec_decode_num_accepted_tokens_per_pos_total, "
+        "vllm:generation_tokens_total, vllm:prompt_tokens_total, vllm:request_success_total: "
+        "unknown, because the text was cut short",
+    )
+    # What is left of a page does not tell whether its server speculates.
+    left = read_metrics("vllm:generation_tokens_total 5\nvllm:spec_dec")
+    assert not any("speculation is off" in problem for problem in left.problems)
+
+
+def test_dates_between_lines_and_times_with_a_fraction_change_nothing() -> None:
+    lines = [f"{line} 1796000000.123\n" for line in ONE.splitlines() if not line.startswith("#")]
+    dated = "Tue Dec  1 02:29:00 UTC 2026\n" + "# taken by hand\n".join(lines)
+    assert read_metrics(dated) == read_metrics(ONE)
+
+
+def test_created_is_the_earliest_of_all_counters() -> None:
+    engine = '{engine="0",model_name="m"}'
+    text = f"vllm:prompt_tokens_total{engine} 5\nvllm:prompt_tokens_created{engine} 1796000002.5\n"
+    (reading,) = read_metrics(text).engines
+    assert (reading.created, reading.began) == (1796000002.5, 1796000002.5)
+    for reason, at in (("stop", 1796000001.5), ("length", 1796000090.5)):
+        text += f'vllm:request_success_created{{engine="0",finished_reason="{reason}",model_name="m"}} {at}\n'
+    (reading,) = read_metrics(text + "vllm:spec_decode_num_emitted_tokens_created 3.0\n").engines
+    assert reading.created == 1796000001.5
+    assert reading.created_by_counter == {"prompt_tokens": 1796000002.5, "requests_finished": 1796000001.5}
+
+
+def test_a_sum_shows_the_creation_of_engines_that_began_together() -> None:
+    def text(apart: float) -> str:
+        return "".join(
+            f'vllm:prompt_tokens_total{{engine="{n}",model_name="m"}} 5\n'
+            f'vllm:prompt_tokens_created{{engine="{n}",model_name="m"}} {1796000002.5 + n * apart}\n'
+            for n in range(2)
+        )
+
+    assert read_metrics(text(0.25)).rows()[0].began == 1796000002.5
+    assert read_metrics(text(40)).rows()[0].began is None
 
 
 @pytest.mark.parametrize("prefix", ["ray_vllm_", "ray_vllm:", "vllm_", "vllm:"])

@@ -5,7 +5,7 @@ counted, so that their difference is what happened between them, and their sum i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from itertools import combinations
 
 from draftmeter.collect.counts import describe_rows, rows_between
@@ -36,7 +36,7 @@ def join_texts(sources: Sequence[Source]) -> list[Source]:
             for place in group:
                 sources[place].found[NOT_ADDED] = reason
             continue
-        in_time = sorted(group, key=cmp_to_key(lambda a, b: _order(a, b, related)))
+        in_time = sorted(group, key=cmp_to_key(partial(_order, related)))
         for place in group:
             result[place] = None
         result[group[0]] = _joined([sources[place] for place in in_time])
@@ -65,7 +65,8 @@ def _objections(sources: Sequence[Source], group: Sequence[int], related: Mappin
             )
 
 
-def _order(a: int, b: int, related: Mapping[Pair, Related]) -> int:
+def _order(related: Mapping[Pair, Related], a: int, b: int) -> int:
+    """-1 if the text at `a` is the earlier one, 1 if that at `b` is, 0 if both say the same."""
     swapped = a > b
     found = related[(b, a) if swapped else (a, b)].relation
     if found == Relation.SAME_READING:

@@ -47,7 +47,7 @@ class Life:
     """One engine between the first and the last scrape that saw it in one life of its process. Times are Unix seconds."""
 
     began: float | None
-    """Start of the process, else of its counters; null where the scrapes do not show it."""
+    """Start of the process, else of its counters; None where the scrapes do not show it."""
     with_group: bool
     """Whether engines of its server that were there before restarted at its first scrape."""
     first_t: float
@@ -57,7 +57,7 @@ class Life:
 
 
 class Restart(NamedTuple):
-    """A restart between the scrapes at `after` and `before`; `began` is null where the scrapes do not show it. Unix seconds."""
+    """A restart between the scrapes at `after` and `before`; `began` is None where the scrapes do not show it. Unix seconds."""
 
     replica: str
     after: float
@@ -95,7 +95,7 @@ class _Lifetimes:
         return list(self._lives)
 
     def see(self, t: float, readings: Sequence[EngineReading]) -> dict[EngineKey, Life] | None:
-        """The life of each engine in the scrape at `t`; null (and no change) if a count is missing that was there before."""
+        """The life of each engine in the scrape at `t`; None (and no change) if a count is missing that was there before."""
         found = {reading.key: self._life_of(reading) for reading in readings}
         for reading in readings:
             life = found[reading.key]
@@ -130,7 +130,7 @@ class _Lifetimes:
         return result
 
     def _life_of(self, reading: EngineReading) -> Life | None:
-        """The life that a reading continues; null if it begins one."""
+        """The life that a reading continues; None if it begins one."""
         lives = self._lives.get(reading.key, [])
         if reading.began is not None:
             lives = [life for life in lives if life.began is None or abs(life.began - reading.began) <= SAME_START_S]
@@ -143,7 +143,7 @@ class Part:
     """What one engine counted, or (engine ``all``) all engines of a model, between the scrapes at `start` and `end`.
 
     Times are Unix seconds. `restarts` counts those of its server; `start_time` is when the process that was seen last (or
-    its counters) began, null where the scrapes do not show it or the engines differ.
+    its counters) began, None where the scrapes do not show it or the engines differ.
     """
 
     model: str
@@ -229,14 +229,14 @@ class CounterSeries:
 def counter_series(
     times: Sequence[float], readings: Iterable[Metrics], pace_s: float | None = None
 ) -> tuple[CounterResult, list[Row]]:
-    """A whole series at once: the result and all intervals; `pace_s` null: the usual spacing of `times` (Unix seconds)."""
+    """A whole series at once: the result and all intervals; `pace_s` None: the usual spacing of `times` (Unix seconds)."""
     series = CounterSeries(pace_s or scrape_pace(times) or 1.0)
     rows = [row for t, metrics in zip(times, readings, strict=True) for row in series.add(t, metrics)]
     return series.result(), rows
 
 
 def scrape_pace(times: Sequence[float]) -> float | None:
-    """The median spacing of scrapes in seconds, to a tenth from one second on; null for fewer than two different times."""
+    """The median spacing of scrapes in seconds, to a tenth from one second on; None for fewer than two different times."""
     spacings = [later - earlier for earlier, later in pairwise(times) if later > earlier]
     if not spacings:
         return None
@@ -391,7 +391,7 @@ def _comings_and_goings(counted: Mapping[EngineKey, Sequence[Counted]]) -> list[
     last = max(one.life.last_t for lives in counted.values() for one in lives)
     sentences = []
     for key, lives in counted.items():
-        who = f"engine {key.label or 'without a number'}" + (f" (model {key.model})" if _several(key.model, counted) else "")
+        who = key.spoken(with_model=len({one.model for one in counted}) > 1)
         if lives[0].life.first_t > first:
             how = "began within the series and is counted whole"
             if not lives[0].whole:
@@ -401,10 +401,6 @@ def _comings_and_goings(counted: Mapping[EngineKey, Sequence[Counted]]) -> list[
         if seen_last < last:
             sentences.append(f"{who} is last seen at {_time(seen_last)}; what it counted after that is unknown")
     return sentences[:LISTED] + _more(len(sentences))
-
-
-def _several(model: str, counted: Iterable[EngineKey]) -> bool:
-    return any(key.model != model for key in counted)
 
 
 def _time(t: float | None) -> str:

@@ -81,8 +81,11 @@ class EngineReading:
     waiting: int | None = None
     kv_cache_usage: float | None = None
     start_time: float | None = None
-    created_by_counter: Mapping[str, float] = field(default_factory=dict)
-    """For each counter that shows it, when its first series was created, in Unix seconds."""
+    created_by_counter: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """For each counter that shows it, when its first series was created, in Unix seconds.
+
+    No part of what makes two readings equal: what is kept of a text shows fewer of these times.
+    """
 
     @property
     def created(self) -> float | None:
@@ -113,7 +116,15 @@ def total(readings: Sequence[EngineReading]) -> EngineReading:
         waiting=add_up_known(reading.waiting for reading in readings),
         kv_cache_usage=sum(usage) / len(usage) if len(usage) == len(readings) else None,
         start_time=first.start_time if alike else None,
+        created_by_counter=_created_alike(readings),
     )
+
+
+def _created_alike(readings: Sequence[EngineReading]) -> dict[str, float]:
+    """The creation of each counter that all engines show, where they began together."""
+    shared = [name for name in readings[0].created_by_counter if all(name in one.created_by_counter for one in readings)]
+    times = {name: [one.created_by_counter[name] for one in readings] for name in shared}
+    return {name: min(each) for name, each in times.items() if max(each) - min(each) <= SAME_START_S}
 
 
 def add_up(counters: Sequence[Counters]) -> Counters:
