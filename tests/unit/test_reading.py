@@ -313,6 +313,28 @@ def test_a_zone_that_is_none_makes_a_record_unusable(tmp_path: Path) -> None:
         assert "found 'CET'; expected an UTC offset" in (read_source(folder, Settings()).unusable or "")
 
 
+def test_a_record_with_a_damaged_reading_is_counted_by_its_lines(tmp_path: Path) -> None:
+    write_boot(tmp_path / "boot-1")
+    folder = tmp_path / "boot-1/attempt-1/traffic"
+    (folder / "metrics-after.prom").write_text((folder / "metrics-after.prom").read_text()[:-9])
+    source = read_source(folder, Settings())
+    assert source.unusable is None and len(source.problems) == 1 and "cut short" in source.found["warnings"][0]
+    (row,) = source.counters
+    assert row["counted_by"] == "lines"
+    assert row["drafts"] == sum(request.drafts or 0 for request in random_requests(12, seed=2))
+    assert source.found["lines_against_counters"]["accepted"]["difference"] is None
+
+
+def test_a_record_whose_server_restarted_says_so(tmp_path: Path) -> None:
+    write_boot(tmp_path / "boot-1")
+    folder = tmp_path / "boot-1/attempt-1/traffic"
+    (folder / "metrics-after.prom").write_text(exposition(ServerState([10**6] * 4), start_time=1796000999.0))
+    source = read_source(folder, Settings())
+    said = [warning.split(": ")[1] for warning in source.found["warnings"]]
+    assert said == ["start time unchanged", "counters never fall"]
+    assert source.problems == []
+
+
 def test_names_that_are_no_utf_8(log: Path, tmp_path: Path) -> None:
     name = os.fsdecode(b"server-\xff.log")
     log.rename(log.parent / name)

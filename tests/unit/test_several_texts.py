@@ -133,6 +133,18 @@ def test_a_restart_in_between_is_told_and_there_is_no_total(sign: str, folder: P
     assert len(collected(first, second, workloads=("one", "two")).counters) == 2
 
 
+def test_doctor_says_that_no_study_can_be_made_of_texts_around_a_restart(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = folder.parent / "out"
+    assert main(["read", str(folder), "--out", str(out), *SETTINGS]) == 0
+    assert main(["doctor", str(out / "archive.yaml")]) == 0
+    (folder / "a-after.prom").write_text(text(LATER, start_time=1796000500.25))
+    capsys.readouterr()
+    assert main(["doctor", str(out / "archive.yaml")]) == 1
+    assert "process_start_time_seconds is 500 s later" in capsys.readouterr().out
+
+
 def test_servers_with_other_labels_are_added_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "b-before.prom").write_text(text(EARLIER, start_time=1796000500.25, engine="1"))
     found = reported(capsys, folder)

@@ -19,6 +19,8 @@ ROUNDING = 1e-12
 # Time stamps of lines have a resolution of one second.
 STAMP_S = 1.0
 FEWEST_LINES = 5
+SAME_START, NO_FALL = OF_PROCESS = ("start time unchanged", "counters never fall")
+"""The checks that both readings are of one server process."""
 LINE_COUNTS = {"draft tokens": "draft_tokens", "accepted": "accepted"}
 """What log lines are compared in with counters, and its column."""
 NO_LINE = "the log has no SpecDecoding line of this run"
@@ -73,7 +75,7 @@ def _check_process(sources: Sources) -> list[Check]:
     lower = fallen(before.counters, after.counters)
     return [
         _compare(
-            "start time unchanged",
+            SAME_START,
             before.start_time,
             after.start_time,
             "s",
@@ -81,7 +83,7 @@ def _check_process(sources: Sources) -> list[Check]:
             cause="the server restarted between the scrapes",
         ),
         _compare(
-            "counters never fall",
+            NO_FALL,
             0,
             len(lower),
             "counters",

@@ -11,7 +11,7 @@ from draftmeter.collect.columns import ELIGIBLE, INTERVALS, REQUESTS, position_n
 from draftmeter.collect.counts import describe_rows, rows_between, rows_of_series
 from draftmeter.collect.inputs import Settings
 from draftmeter.collect.line_sums import rows_of_lines
-from draftmeter.collect.reconcile import Sources, lines_against_counters, reconcile
+from draftmeter.collect.reconcile import OF_PROCESS, Check, Sources, lines_against_counters, reconcile
 from draftmeter.collect.source import STUDY, WATCHED, Row, Source, unusable
 from draftmeter.formats.counter_series import CounterResult, CounterSeries
 from draftmeter.formats.counters import add_up
@@ -63,14 +63,13 @@ def read_study_record(name: str, folder: Path) -> Source:
         counted = _counters(name, record, *readings)
     source.counters = counted or lines
     source.problems = [*problems, *_damages(reading, intervals, k)]
-    failed = [f"check failed: {check.check}: {check.reason}" for check in source.checks if check.status == "failed"]
     source.found = {
         "kind": STUDY,
         **describe_rows(counted),
         "models": [record.model.name],
         **({"k_from": "record.json: the server ran without speculation"} if k == 0 else {}),
         "restarts": [],
-        "warnings": [*problems, *failed],
+        "warnings": [*problems, *_failures(source.checks)],
         "run": {key: getattr(record, key) for key in ("study", *_IDENTITY, "engine_version")},
         "log": asdict(reading.found),
         "lines_against_counters": lines_against_counters(source.counters, lines),
@@ -128,6 +127,13 @@ def _damages(reading: LogReading, intervals: Sequence[Row], k: int | None) -> It
         offset, reason = min([*places, *others])
         n = reading.found.refused_count + len(others)
         yield f"server.log, byte {offset}: {reason}; {n} such records in all"
+
+
+def _failures(checks: Sequence[Check]) -> list[str]:
+    """The checks that failed, in words. Where the readings are not of one process, that alone: the others follow from it."""
+    failed = [check for check in checks if check.status == "failed"]
+    chosen = [check for check in failed if check.check in OF_PROCESS] or failed
+    return [f"check failed: {check.check}: {check.reason}" for check in chosen]
 
 
 def describe_run(record: Record, requests: Sequence[RequestRow]) -> Row:

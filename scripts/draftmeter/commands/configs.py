@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftmeter.collect.inputs import Settings
+from draftmeter.collect.source import Source as ReadSource
+from draftmeter.collect.texts import NOT_ADDED
 from draftmeter.commands.arguments import UnusableInput
 from draftmeter.commands.availability import Answer, Availability
 from draftmeter.commands.offers import of_source
@@ -77,11 +79,12 @@ def _of_archive(path: Path, archive: Archive) -> Availability:
     """What the files of an archive hold together."""
     try:
         find_stored(archive, path.parent)
-        parts = [part for source in archive.sources for part in _parts(path.parent / source.path, source)]
+        sources = [one for source in archive.sources for one in _sources(path.parent / source.path, source)]
     except ConfigError as error:
         return _refused(path, str(error).splitlines())
     except UnusableInput as error:
         return _refused(path, [str(error)])
+    parts = [of_source(source) for source in sources]
     ks, intervals_s, versions = (
         list(dict.fromkeys(value for value in values if value is not None))
         for values in zip(*((part.k, part.log_interval_s, part.engine_version) for part in parts), strict=True)
@@ -101,14 +104,17 @@ def _of_archive(path: Path, archive: Archive) -> Availability:
         log_lines=_together([part.log_lines for part in parts]),
         intervals=any(part.intervals for part in parts),
         problems=[f"{part.subject}: {problem}" for part in parts for problem in part.problems],
-        blocking=[f"{part.subject}: holds nothing that shows acceptance by position" for part in parts if not part.possible],
+        blocking=[
+            *(f"{part.subject}: holds nothing that shows acceptance by position" for part in parts if not part.possible),
+            *dict.fromkeys(source.found[NOT_ADDED] for source in sources if NOT_ADDED in source.found),
+        ],
     )
 
 
-def _parts(path: Path, source: Source) -> list[Availability]:
+def _sources(path: Path, source: Source) -> list[ReadSource]:
     settings = Settings() if source.settings is None else Settings(**source.settings.model_dump())
     sources, _ = read_all([str(path)], settings)
-    return [of_source(one) for one in sources]
+    return sources
 
 
 def _together(answers: list[Answer]) -> Answer:

@@ -6,6 +6,7 @@ from typing import Any
 
 from draftmeter.collect.inputs import open_input
 from draftmeter.collect.source import LOG, METRICS_TEXT, METRICS_TEXTS, STUDY, WATCHED, Row, Source
+from draftmeter.collect.texts import NOT_ADDED
 from draftmeter.commands.availability import Answer, Availability
 from draftmeter.formats.metrics import read_metrics
 from draftmeter.formats.startup import read_startup
@@ -59,7 +60,11 @@ def of_source(source: Source) -> Availability:
         per_request_metrics=_requests(source),
         log_lines=_lines(source, log),
         intervals=source.kind == WATCHED and found["intervals_from"] == "counters",
-        problems=[*found.get("warnings", []), *(log.get("warnings", []) if log is not found else [])],
+        problems=[
+            *([found[NOT_ADDED]] if NOT_ADDED in found else []),
+            *found.get("warnings", []),
+            *(log.get("warnings", []) if log is not found else []),
+        ],
     )
 
 
