@@ -1,4 +1,6 @@
-"""Rule `collect`: the records of all boots, and stored files, to the tables runs, counters, intervals, requests, checks."""
+"""Rule `collect`: the records of all boots, and stored files, to the tables runs, counters,
+intervals, requests, checks.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +17,10 @@ TABLES = ("runs", "counters", "intervals", "requests", "checks")
 
 
 def collect(boots: Sequence[Path], stored: Sequence[StoredSource], outputs: dict[str, tuple[Path, Path]]) -> None:
-    """Read the records that `boots` (boot.json files) list and the `stored` files; write each table as parquet and csv."""
+    """Read the records that `boots` (boot.json files) list and the `stored` files.
+
+    Write each table as parquet and csv.
+    """
     log.info("reading the records of %d boots and %d stored files or folders", len(boots), len(stored))
     tables = build_tables(boots, stored)
     failed = tables.checks[tables.checks["status"] == "failed"]

@@ -1,4 +1,6 @@
-"""Several /metrics texts: one server read twice gives a difference, a restart no total, other labels their sum; in every way."""
+"""Several /metrics texts: one server read twice gives a difference, a restart no total, other
+labels their sum; in every way.
+"""
 
 import json
 from pathlib import Path
@@ -13,7 +15,8 @@ from draftmeter.study.config import read_config
 from made_up_server import ServerState, exposition
 
 SETTINGS = ["--zone", "+00:00", "--year", "2026", "--log-interval", "10s"]
-# Drafts of which 0, 1, 2, 3 tokens were accepted; the difference is 30 drafts with 10, 12 and 20 fewer rejected.
+# Drafts of which 0, 1, 2, 3 tokens were accepted; the difference is 30 drafts with 10, 12 and 20
+# fewer rejected.
 EARLIER, LATER = [40, 30, 20, 10], [45, 35, 28, 22]
 DRAFTS, ACCEPTED_AT = 30, [25, 20, 12]
 

@@ -14,7 +14,10 @@ K_KEY = "num_speculative_tokens"
 
 
 def setup_rows(tables: Tables) -> list[SetupRow]:
-    """One row a server, sorted by name; servers that no record describes are described by what their files tell."""
+    """One row a server, sorted by name.
+
+    Servers that no record describes are described by what their files tell.
+    """
     servers = sorted(set(tables.counters["server"].astype(str)))
     described = dict(list(tables.described.groupby("server")))
     return [_row(one, described[one]) if one in described else _row_of_files(one, tables) for one in servers]

@@ -1,1 +1,1 @@
-"""Any file of a server in, tidy tables out: logs, /metrics texts, study records, watched records, folders of them."""
+"""Any file of a server in, tidy tables out: logs, /metrics texts, records, folders of them."""

@@ -1,9 +1,10 @@
 """The columns of all tables, those of a study and those of `draftmeter read`. A null is unknown.
 
-`start`, `end`, `start_time` and `t_...` are Unix seconds, `window_s`, `since_last_line_s` and `seconds` seconds,
-throughputs tokens per second, `kv_cache_usage` and `prefix_cache_hit_rate` fractions of 1. `accepted_1` to `accepted_K`
-stand where a table has ``accepted_k``, drafts with at least so many tokens accepted, and `eligible_1` to `eligible_K` where it
-has ``eligible_k``, drafts that hold a token there with all tokens before it accepted; K is the largest of what was read.
+`start`, `end`, `start_time` and `t_...` are Unix seconds, `window_s`, `since_last_line_s` and
+`seconds` seconds, throughputs tokens per second, `kv_cache_usage` and `prefix_cache_hit_rate`
+fractions of 1. `accepted_1` to `accepted_K` stand where a table has ``accepted_k``, drafts with at
+least so many tokens accepted, and `eligible_1` to `eligible_K` where it has ``eligible_k``, drafts
+that hold a token there with all tokens before it accepted; K is the largest of what was read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -170,7 +171,7 @@ STUDY_TABLES = {
     "requests": _of_runs(REQUESTS),
     "checks": {**RUN, **CHECKS},
 }
-"""The tables of a study: rows say their run as well, and counters are those of all engines together."""
+"""The tables of a study: rows say their run as well, and counters are of all engines together."""
 
 
 def position_names(k: int, kind: str = ACCEPTED) -> list[str]:
@@ -199,7 +200,10 @@ def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, pa.DataTyp
 
 
 def widened(batch: "pa.Table | pa.RecordBatch", schema: pa.Schema) -> pa.Table:
-    """The batch with exactly the columns of `schema`, in its order; those that it lacks are null."""
+    """The batch with exactly the columns of `schema`, in its order.
+
+    Those that it lacks are null.
+    """
     n, names = batch.num_rows, set(batch.schema.names)
     columns = [batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(n, field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)

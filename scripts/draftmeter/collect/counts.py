@@ -1,4 +1,4 @@
-"""What servers counted as rows of the table counters: since their start, between two readings, or over a series of scrapes."""
+"""Rows of the table counters: since a start, between two readings, or over a series of scrapes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,7 +21,7 @@ def rows_since_start(source: str, metrics: Metrics) -> list[Row]:
 
 
 def rows_between(source: str, before: Metrics, after: Metrics) -> list[Row]:
-    """What was counted between two readings of one server, as it is: a counter that fell gives a number below 0.
+    """What was counted between two readings of one server; below 0 where a counter fell.
 
     Raises :class:`draftmeter.formats.metrics.MetricsError` if the engines or K differ.
     """

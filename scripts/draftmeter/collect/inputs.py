@@ -1,4 +1,4 @@
-"""Find what there is to read in files and folders, and open it: plain, gzip, zstd or standard input.
+"""Find what there is to read in files and folders, and open it, compressed or not.
 
 What a file or a folder is follows from its contents and not from its name.
 """
@@ -67,7 +67,9 @@ class Settings:
     k: int | None = None
     """Draft tokens per step."""
     intervals: IntervalsFrom = "auto"
-    """Of a watched record: from its log lines, from differences of its counters, or from lines where it has some."""
+    """Of a watched record: from its log lines, from differences of its counters, or from lines
+    where it has some.
+    """
 
 
 class InputError(ValueError):
@@ -76,7 +78,10 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Input:
-    """One source to read. `name` is the path as it was given, with what lies below it; `path` is null for standard input."""
+    """One source to read.
+
+    `name` is the path as it was given, with what lies below it; `path` is None for standard input.
+    """
 
     name: str
     path: Path | None
@@ -94,7 +99,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Found:
-    """Everything below the given paths, in order: the paths as given, the names in a folder sorted."""
+    """All below the given paths, in order: the paths as given, names in a folder sorted."""
 
     inputs: list[Input]
     skipped: list[Skipped]
@@ -109,17 +114,20 @@ class Opened:
     kind: str
     compression: str | None
     modified: datetime | None
-    """When the file was last written; null for standard input."""
+    """When the file was last written; None for standard input."""
     _decompressed: Decompressed | None = None
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the compressed data, once the stream was read; null if nothing is."""
+        """What is wrong with the compressed data, once the stream was read; None if nothing is."""
         return self._decompressed.damage if self._decompressed is not None else None
 
 
 def find_inputs(paths: Sequence[str]) -> Found:
-    """All inputs below `paths`; raise :class:`InputError` for a path that is not there, or is given twice."""
+    """All inputs below `paths`.
+
+    Raises :class:`InputError` for a path that is not there, or is given twice.
+    """
     found = Found([], [])
     for name in paths:
         if name == STDIN:
@@ -138,7 +146,10 @@ def find_inputs(paths: Sequence[str]) -> Found:
 
 
 def open_input(path: Path | None) -> Opened:
-    """Open a file, or standard input for null; raise :class:`InputError` if it cannot be read or has to be unpacked first."""
+    """Open a file, or standard input for None.
+
+    Raises :class:`InputError` if it cannot be read or has to be unpacked first.
+    """
     name = STDIN if path is None else str(path)
     try:
         raw = sys.stdin.buffer if path is None else path.open("rb", buffering=0)
@@ -202,7 +213,7 @@ class _Again(io.RawIOBase):
 
 
 def _shown(name: str) -> str:
-    """A file's name as text that can be written everywhere: bytes that are no UTF-8 are replaced."""
+    """A file's name as text that can be written everywhere: bytes not of UTF-8 are replaced."""
     return os.fsencode(name).decode(errors="replace")
 
 
@@ -264,7 +275,7 @@ def kind_of_folder(folder: Path) -> str:
 
 
 def unopened(head: bytes) -> str | None:
-    """What a file is that has to be unpacked or converted first, by its first bytes; null for anything else."""
+    """What a file is that must be unpacked or converted first, by its first bytes; else None."""
     if head[_TAR] == b"ustar":
         return "a tar archive"
     if head.startswith(b"BZh") and not head[3:FEWEST_BYTES_OF_BZIP2].isdigit():
@@ -273,11 +284,11 @@ def unopened(head: bytes) -> str | None:
 
 
 def kind_of_text(head: bytes, whole: bool) -> str:
-    """METRICS if `head` is made of lines of a Prometheus text, else TEXT: a log, or nothing of ours.
+    """METRICS if `head` is made of lines of a Prometheus text, else TEXT: a log, or something else.
 
     Among samples of vLLM, fewer lines of something else (a date, a bad line) are let through unless
-    one is a log's. `head` is the start of the text, `whole`: it is all of it. A last line without its
-    line feed, which may be cut, does not decide where there are others.
+    one is a log's. `head` is the start of the text, `whole`: it is all of it. A last line without
+    its line feed, which may be cut, does not decide where there are others.
     """
     lines = head.splitlines()
     if lines and not head.endswith((b"\n", b"\r")) and not (whole and len(lines) == 1):

@@ -1,4 +1,4 @@
-"""Read any input: one file or record becomes a source, everything below some paths becomes a folder of tables."""
+"""Read any input: one file or record becomes a source, all below some paths a folder of tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,10 +44,11 @@ NO_STATISTICS = "no statistics lines"
 
 
 def read_source(path: Path, settings: Settings) -> Source:
-    """Read one file (a log or a /metrics text, plain or compressed) or one record; the kind follows from its contents.
+    """Read one file (a log or a /metrics text, plain or compressed) or one record.
 
-    Raises :class:`InputError` for a path that is not there, a folder with several sources or none, and a file that cannot
-    be opened. What is in it never raises: `unusable` of the source says why there is nothing to be had.
+    The kind follows from its contents. Raises :class:`InputError` for a path that is not there, a
+    folder with several sources or none, and a file that cannot be opened. What is in it never
+    raises: `unusable` of the source says why there is nothing to be had.
     """
     inputs = find_inputs([str(path)]).inputs
     if len(inputs) != 1:
@@ -56,7 +57,7 @@ def read_source(path: Path, settings: Settings) -> Source:
 
 
 def read_input(item: Input, settings: Settings) -> Source:
-    """Read one of what :func:`draftmeter.collect.inputs.find_inputs` found; as :func:`read_source`."""
+    """Read one of what `find_inputs` found, as :func:`read_source` does."""
     if item.kind == STUDY_RECORD and item.path is not None:
         from draftmeter.collect.records import read_study_record  # noqa: PLC0415  slow to import, needed only here
 
@@ -73,7 +74,10 @@ def read_input(item: Input, settings: Settings) -> Source:
 
 
 def _read_log_file(name: str, opened: Opened, settings: Settings) -> Source:
-    """A log: its intervals, and their sums as counts by lines. Without any line of statistics it is unusable."""
+    """A log: its intervals, and their sums as counts by lines.
+
+    Without any line of statistics it is unusable.
+    """
     known = Known(
         zone=settings.zone, year=settings.year, near=opened.modified, log_interval_s=settings.log_interval_s, k=settings.k
     )
@@ -89,7 +93,10 @@ def _read_log_file(name: str, opened: Opened, settings: Settings) -> Source:
 
 
 def _read_metrics_text(name: str, opened: Opened, _: Settings) -> Source:
-    """A /metrics text: the counters since the server's start. Without any metric of vLLM it is unusable."""
+    """A /metrics text: the counters since the server's start.
+
+    Without any metric of vLLM it is unusable.
+    """
     from draftmeter.collect.counts import describe_rows, rows_since_start  # noqa: PLC0415  slow to import, needed only here
     from draftmeter.formats.metrics import read_metrics  # noqa: PLC0415
 
@@ -117,9 +124,10 @@ def _read_metrics_text(name: str, opened: Opened, _: Settings) -> Source:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was written: rows by table, the number of sources, and one line for everything that the user should know.
+    """What was written: rows by table, and the number of sources.
 
-    `not_added` is why some of the sources must not be added up; None if all may.
+    `remarks` are lines for all that the user should know. `not_added` is why some of the sources
+    must not be added up; None if all may.
     """
 
     rows: dict[str, int]
@@ -129,10 +137,11 @@ class Reading:
 
 
 def read_paths(paths: Sequence[str], settings: Settings, out: Path) -> Reading:
-    """Write the three tables (parquet and csv) and reading.json into `out`; the same input gives the same bytes.
+    """Write the three tables (parquet and csv) and reading.json into `out`.
 
-    Each file appears only when all are whole, reading.json last. Raises :class:`InputError`, and writes nothing, if a path
-    is not there or if there is nothing usable in any of them.
+    The same input gives the same bytes. Each file appears only when all are whole, reading.json
+    last. Raises :class:`InputError`, and writes nothing, if a path is not there or if there is
+    nothing usable in any of them.
     """
     found = find_inputs(paths)
     if any(Path(path).resolve() == out.resolve() for path in paths):
@@ -180,7 +189,7 @@ def read_paths(paths: Sequence[str], settings: Settings, out: Path) -> Reading:
 
 
 def _put_aside(source: Source, intervals: Spool, requests: Spool) -> Source:
-    """The source without its intervals and requests, which are in the spools, so that not all are held at once."""
+    """The source without its intervals and requests: those are in the spools, out of memory."""
     before = intervals.rows
     for batch in source.batches():
         intervals.add(batch)
@@ -204,7 +213,10 @@ def _text_of(described: Mapping[str, Any]) -> str:
 
 
 def _remarks_on(files: Sequence[Mapping[str, Any]], skipped: Sequence[Skipped]) -> list[str]:
-    """One line for each file that was not read whole or is odd, one for all without a time zone, one for all not read."""
+    """One line for each file that was not read whole or is odd, and one for all not read.
+
+    One more is for all logs without a time zone.
+    """
     remarks = [f"{file['source']}: {'; '.join(found)}" for file in files if (found := list(_remarks(file)))]
     without_zone = [file["source"] for file in files if file["intervals"] and "zone" in _log(file).get("unknown", {})]
     if without_zone:
@@ -240,7 +252,10 @@ def _remarks(file: Mapping[str, Any]) -> Iterator[str]:
 
 
 def read_tables(folder: Path) -> list[Source]:
-    """The sources of a folder that reading wrote; raise :class:`InputError` for one that is not whole or was changed."""
+    """The sources of a folder that reading wrote.
+
+    Raises :class:`InputError` for one that is not whole or was changed.
+    """
     path = folder / READING_JSON
     try:
         described = json.loads(path.read_text())

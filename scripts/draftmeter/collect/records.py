@@ -22,7 +22,8 @@ from draftmeter.record.watched import SERVER_LOG, Watched, read_scrapes, read_wa
 from draftmeter.strict import canonical_json
 
 ROWS_AT_ONCE = 4096
-# A reply stands still for so long, in seconds, where a machine or a server is held up; a step takes a fraction of that.
+# A reply stands still for so long, in seconds, where a machine or a server is held up; a step takes
+# a fraction of that.
 PAUSE_S = 0.5
 _IDENTITY = ("server", "boot", "attempt", "run", "workload")
 _NO_COLUMN = {"chunk_times", "acceptance_histogram", "per_step_accepted", "per_step_drafted"}
@@ -35,10 +36,11 @@ _RUN_COLUMNS = (
 
 
 def read_study_record(name: str, folder: Path) -> Source:
-    """Read a complete record of a study: counters after less before, the intervals of its log, its requests.
+    """Read a complete record of a study: counters after less before, intervals and requests.
 
-    draftmeter started that server and wrote every file: what is damaged, or is not as the record says, is a problem of the
-    source. Readings of the counters with a problem are not used: the log's lines count then.
+    draftmeter started that server and wrote every file: what is damaged, or is not as the record
+    says, is a problem of the source. Readings of the counters with a problem are not used: the
+    log's lines count then.
     """
     try:
         record = read_record(folder)
@@ -79,7 +81,7 @@ def read_study_record(name: str, folder: Path) -> Source:
 
 
 def _readings(record: Record, k: int | None, texts: dict[str, str]) -> tuple[tuple[Metrics, Metrics] | None, list[str]]:
-    """The counters before and after a run, or None where they cannot be used, and what is wrong with them.
+    """The counters before and after a run, None where they cannot be used, and their problems.
 
     `k` is what the record says: 0 without speculation.
     """
@@ -120,7 +122,7 @@ def _counters(name: str, record: Record, before: Metrics, after: Metrics) -> lis
 
 
 def _damages(reading: LogReading, intervals: Sequence[Row], k: int | None) -> Iterator[str]:
-    """What is wrong with a log of which our own server wrote every line: one sentence with the first byte, or nothing."""
+    """What is wrong with a log of which our own server wrote every line: a sentence or nothing."""
     places = [(refusal["offset"], refusal["reason"]) for refusal in reading.found.refused]
     others = [(row["offset"], f"found {row['k']} positions; expected K = {k}") for row in intervals if row["k"] != k]
     if places or others:
@@ -130,17 +132,21 @@ def _damages(reading: LogReading, intervals: Sequence[Row], k: int | None) -> It
 
 
 def _failures(checks: Sequence[Check]) -> list[str]:
-    """The checks that failed, in words. Where the readings are not of one process, that alone: the others follow from it."""
+    """The checks that failed, in words.
+
+    Where the readings are not of one process, that alone: the others follow from it.
+    """
     failed = [check for check in checks if check.status == "failed"]
     chosen = [check for check in failed if check.check in OF_PROCESS] or failed
     return [f"check failed: {check.check}: {check.reason}" for check in chosen]
 
 
 def describe_run(record: Record, requests: Sequence[RequestRow]) -> Row:
-    """What a record says of its run, as columns of the table runs; lists and mappings are JSON text.
+    """What a record says of its run, as columns of the table runs.
 
-    A server without speculation has the method "none", K = 0 and no speculative config. `requests` is how many record.json
-    says were sent, `requests_recorded` how many rows there are, `prompts` how many different prompts those had.
+    Lists and mappings are JSON text. A server without speculation has the method "none", K = 0 and
+    no speculative config. `requests` is how many record.json says were sent, `requests_recorded`
+    how many rows there are, `prompts` how many different prompts those had.
     """
     speculative = record.speculative
     limits = record.sampling.get("max_tokens", [])
@@ -182,10 +188,12 @@ def _hardware(record: Record) -> str:
 
 
 def requests_table(source: str, rows: Sequence[RequestRow], k: int | None) -> pa.Table:
-    """One row a request; acceptance by position follows from its histogram, and is null where that has no K + 1 counts.
+    """One row a request.
 
-    What was really drafted at each position follows from its steps, and is null where they do not agree with its counts.
-    `paused_s` is the time in pauses of more than PAUSE_S between two chunks; null for a reply without any chunk.
+    Acceptance by position follows from its histogram, and is null where that has no K + 1 counts.
+    What was really drafted at each position follows from its steps, and is null where they do not
+    agree with its counts. `paused_s` is the time in pauses of more than PAUSE_S between two chunks;
+    null for a reply without any chunk.
     """
     return table_of([_request_row(source, row, k) for row in rows], REQUESTS, k or 0)
 
@@ -212,7 +220,10 @@ def _paused_s(row: RequestRow) -> float | None:
 
 
 def _eligible(row: RequestRow, histogram: list[int]) -> list[int]:
-    """Steps whose draft holds at least 1, 2, ... K tokens with all before the last of these accepted; empty if not known."""
+    """Steps whose draft holds at least 1 to K tokens with all before the last of these accepted.
+
+    Empty if not known.
+    """
     if row.per_step_accepted is None or row.per_step_drafted is None:
         return []
     accepted, drafted = (np.array(steps, dtype=np.int64) for steps in (row.per_step_accepted, row.per_step_drafted))
@@ -226,7 +237,7 @@ def _eligible(row: RequestRow, histogram: list[int]) -> list[int]:
 
 
 def read_watched_record(name: str, folder: Path, settings: Settings) -> Source:
-    """Read a watched record: what its scrapes add up to, and intervals from its log or from differences of its counters."""
+    """Read a watched record: what its scrapes add up to, and intervals of its log or counters."""
     try:
         watched = read_watched(folder)
         series = CounterSeries(watched.every_s)
@@ -259,7 +270,7 @@ def read_watched_record(name: str, folder: Path, settings: Settings) -> Source:
 
 
 def _differences(series: CounterSeries, folder: Path) -> tuple[list[pa.Table], int]:
-    """The intervals between the scrapes of a record, and how many scrapes the server did not answer."""
+    """The intervals between the scrapes of a record, and how many scrapes had no answer."""
     tables: list[pa.Table] = []
     rows: list[Row] = []
     failed = 0
@@ -280,7 +291,7 @@ def _table(rows: Sequence[Row]) -> pa.Table:
 
 
 def _read_log(watched: Watched, folder: Path, settings: Settings, result: CounterResult) -> LogReading | None:
-    """The log that was followed, with all that the record knows of it; null where there is none."""
+    """The log that was followed, with all that the record knows of it; None where there is none."""
     path = folder / SERVER_LOG
     if not path.exists():
         return None

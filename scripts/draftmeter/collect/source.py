@@ -24,11 +24,12 @@ def _none() -> Iterator[pa.Table]:
 
 @dataclass
 class Source:
-    """`counters` are rows of the table counters, `requests` its requests as a table, or null where it has none.
+    """`counters` are rows of the table counters, `requests` is a table, None where there are none.
 
-    `kind` is one of the names above. `found` is what reading.json says of the source, as plain data. `unusable` says why
-    there is nothing to be had from the source; it is null otherwise. Of a study's record, `run` is its row of the table runs,
-    `checks` are its cross-checks, and `problems` say what a record that draftmeter wrote should not have.
+    `kind` is one of the names above. `found` is what reading.json says of the source, as plain
+    data. `unusable` says why there is nothing to be had from the source; it is None otherwise. Of a
+    study's record, `run` is its row of the table runs, `checks` are its cross-checks, and
+    `problems` say what a record that draftmeter wrote should not have.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Source:
         return "no drafts in it"
 
     def batches(self) -> Iterator[pa.Table]:
-        """The intervals in file order, in pieces: the columns of the table intervals, as far as the source has them."""
+        """The intervals in file order, in pieces: such columns of the table as the source has."""
         for table in self.make_batches():
             names = pa.repeat(pa.scalar(self.name, pa.string()), table.num_rows)
             yield table.add_column(0, "source", names)

@@ -1,7 +1,8 @@
-"""The five tables of the collect stage - runs, counters, intervals, requests, checks - from records and stored files.
+"""The five tables of the collect stage from records and stored files.
 
-A study's record, and every stored file, becomes a source as in :mod:`draftmeter.collect.read`, and a source becomes a run.
-What draftmeter wrote itself must be whole: a problem that reading only reports for other files is an error here.
+A study's record, and every stored file, becomes a source as in :mod:`draftmeter.collect.read`, and
+a source becomes a run. What draftmeter wrote itself must be whole: a problem that reading only
+reports for other files is an error here.
 """
 
 import io
@@ -57,7 +58,10 @@ class CollectError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The five tables; first the records by server, replicate, attempt and run, then stored files in the order given."""
+    """The five tables.
+
+    First the records by server, replicate, attempt and run, then stored files in the order given.
+    """
 
     runs: pd.DataFrame
     counters: pd.DataFrame
@@ -68,7 +72,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class _Run:
-    """One source as a run: which (source, server, boot, attempt, run, workload), and its rows without these columns."""
+    """One source as a run: its identity (source, server, boot, ...), and its rows without that."""
 
     identity: Row
     described: Row
@@ -78,7 +82,10 @@ class _Run:
 
 
 def build_tables(boot_paths: Iterable[Path], stored: Sequence[StoredSource] = ()) -> Tables:
-    """Read every run that these boot.json files list, and the stored files; raise :class:`CollectError` naming a bad one."""
+    """Read every run that these boot.json files list, and the stored files.
+
+    Raises :class:`CollectError` naming a bad one.
+    """
     records = [_read_record(boot, path.parent, run) for boot, path in _read_boots(boot_paths) for run in boot.runs]
     runs = [_run_of_record(source) for source in sorted(records, key=_order_of)]
     runs += _runs_of_files(stored, {source.run["server"] for source in records})

@@ -1,81 +1,78 @@
-"""Several /metrics texts: of other servers, of one server read twice, or of what cannot be told apart.
+"""Several /metrics texts: of other servers, of one read twice, or of what cannot be told apart.
 
-The counts of a text are all since its server's start. Of two texts of one server the later one holds what the earlier one
-counted, so that their difference is what happened between them, and their sum is nothing.
+The counts of a text are all since its server's start. Of two texts of one server the later one
+holds what the earlier one counted, so that their difference is what happened between them, and
+their sum is nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cmp_to_key, partial
-from itertools import combinations
+from collections.abc import Sequence
+from functools import cmp_to_key
+from itertools import pairwise
 
 from draftmeter.collect.counts import describe_rows, rows_between
 from draftmeter.collect.source import METRICS_TEXTS, Source
-from draftmeter.formats.metrics import Metrics, Related, Relation, relation
+from draftmeter.formats.metrics import Metrics, Relation, relation
 
 NOT_ADDED = "not_added"
 """The key of `found` that says why a source must not be added to others."""
 
-Pair = tuple[int, int]
-
 
 def join_texts(sources: Sequence[Source]) -> list[Source]:
-    """The sources in their order, where all /metrics texts of one server and workload stand as one: last less first.
+    """The sources in their order, all /metrics texts of one server and workload as one of them.
 
-    Texts between which a server restarted, or that may be of two servers, stay apart: their `found` says under NOT_ADDED why
+    Its counts are those of the last text less those of the first. Texts between which a server
+    restarted, or that may be of two servers, stay apart: their `found` says under NOT_ADDED why
     they must not be added up. Texts of servers with other labels are left as they are.
     """
-    read = [(place, source.metrics) for place, source in enumerate(sources) if source.metrics is not None]
-    related = {
-        (a, b): relation(first, second)
-        for (a, first), (b, second) in combinations(read, 2)
-        if sources[a].run.get("workload") == sources[b].run.get("workload")
-    }
     result: list[Source | None] = list(sources)
-    for group in _of_one_server([place for place, _ in read], related):
-        if reason := next(_objections(sources, group, related), None):
-            for place in group:
-                sources[place].found[NOT_ADDED] = reason
+    for group in _with_the_same_labels(sources):
+        in_time = sorted((sources[place] for place in group), key=cmp_to_key(_earlier))
+        if reason := _objection(in_time):
+            for source in in_time:
+                source.found[NOT_ADDED] = reason
             continue
-        in_time = sorted(group, key=cmp_to_key(partial(_order, related)))
         for place in group:
             result[place] = None
-        result[group[0]] = _joined([sources[place] for place in in_time])
+        result[group[0]] = _joined(in_time)
     return [source for source in result if source is not None]
 
 
-def _of_one_server(places: Sequence[int], related: Mapping[Pair, Related]) -> Iterator[list[int]]:
-    """The places of texts that are not of other servers than each other, in groups of two or more."""
-    groups: list[set[int]] = [{place} for place in places]
-    for pair, found in related.items():
-        if found.relation != Relation.OTHER_SERVERS:
-            touched = [group for group in groups if group.intersection(pair)]
-            groups = [group for group in groups if group not in touched] + [set().union(*touched)]
-    yield from sorted(sorted(group) for group in groups if len(group) > 1)
+def _with_the_same_labels(sources: Sequence[Source]) -> list[list[int]]:
+    """The places of texts that share engines, in groups of two or more; a workload has its own."""
+    groups: list[tuple[set[object], list[int]]] = []
+    for place, source in enumerate(sources):
+        if source.metrics is not None:
+            workload = source.run.get("workload")
+            keys: set[object] = {(workload, reading.key) for reading in source.metrics.engines}
+            shared = [group for group in groups if group[0] & keys]
+            joined = (keys.union(*(group[0] for group in shared)), [*(n for group in shared for n in group[1]), place])
+            groups = [*(group for group in groups if group not in shared), joined]
+    return sorted(sorted(places) for _, places in groups if len(places) > 1)
 
 
-def _objections(sources: Sequence[Source], group: Sequence[int], related: Mapping[Pair, Related]) -> Iterator[str]:
-    """Why the texts of a group are not readings of one server process."""
-    for a, b in combinations(group, 2):
-        found = related[a, b]
-        if found.relation in {Relation.RESTART_OR_TWO_SERVERS, Relation.OTHER_SERVERS}:
-            yield (
-                f"{sources[a].name} (the first text) and {sources[b].name} (the second) are neither added up nor subtracted: "
-                f"the server restarted between them, or they are of two servers with the same labels ("
-                f"{'; '.join(found.sentences)})"
+def _earlier(one: Source, other: Source) -> int:
+    """-1 if `one` was read before `other`, 1 if after; 0 where that cannot be told."""
+    found = relation(_metrics_of(one), _metrics_of(other)).relation
+    return {Relation.A_THEN_B: -1, Relation.B_THEN_A: 1}.get(found, 0)
+
+
+def _objection(in_time: Sequence[Source]) -> str | None:
+    """Why texts are not readings of one server process, by the first two that are not."""
+    for one, other in pairwise(in_time):
+        related = relation(_metrics_of(one), _metrics_of(other))
+        if related.relation not in {Relation.A_THEN_B, Relation.SAME_READING}:
+            return (
+                f"{one.name} (the first text) and {other.name} (the second) are neither added up nor subtracted: the server "
+                f"restarted between them, or they are of two servers with the same labels ({'; '.join(related.sentences)})"
             )
-
-
-def _order(related: Mapping[Pair, Related], a: int, b: int) -> int:
-    """-1 if the text at `a` is the earlier one, 1 if that at `b` is, 0 if both say the same."""
-    swapped = a > b
-    found = related[(b, a) if swapped else (a, b)].relation
-    if found == Relation.SAME_READING:
-        return 0
-    return -1 if (found == Relation.A_THEN_B) != swapped else 1
+    return None
 
 
 def _joined(in_time: Sequence[Source]) -> Source:
-    """The texts of one server as one source; where nothing was counted between them, the first of them stands for all."""
+    """The texts of one server as one source.
+
+    Where nothing was counted between them, the first of them stands for all.
+    """
     first, last = in_time[0], in_time[-1]
     before, after = _metrics_of(first), _metrics_of(last)
     related = relation(before, after)

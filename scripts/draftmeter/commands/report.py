@@ -76,7 +76,10 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
 
 
 def _why_apart(parts: "Sequence[tuple[Source, Part]]") -> str | None:
-    """Why nothing is said of all sources together, before their counts are looked at; None if nothing forbids it."""
+    """Why nothing is said of all sources together, before their counts are looked at.
+
+    None if nothing forbids it.
+    """
     from draftmeter.collect.texts import NOT_ADDED  # noqa: PLC0415
 
     for source, part in parts:
@@ -88,7 +91,10 @@ def _why_apart(parts: "Sequence[tuple[Source, Part]]") -> str | None:
 
 
 def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
-    """Every usable source below `paths`, and a line for what is not; raise :class:`UnusableInput` if there is none."""
+    """Every usable source below `paths`, and a line for what is not.
+
+    Raises :class:`UnusableInput` if there is none.
+    """
     from draftmeter.collect.inputs import TABLES, InputError, find_inputs  # noqa: PLC0415
     from draftmeter.collect.read import read_input, read_tables  # noqa: PLC0415
     from draftmeter.collect.texts import join_texts  # noqa: PLC0415
