@@ -12,7 +12,6 @@ from draftmeter.analyse.fifths import FIFTH_COLUMNS
 from draftmeter.analyse.lines import INTERVAL_COLUMNS, TIME_COLUMNS
 from draftmeter.analyse.memory import CURVE_COLUMNS
 from draftmeter.analyse.published import read_published
-from draftmeter.analyse.setup import read_records
 from draftmeter.analyse.tables import read_tables, write_csv
 from draftmeter.job import job
 from draftmeter.strict import write_json
@@ -21,6 +20,7 @@ from draftmeter.study.config import parse_config
 from draftmeter.study.schema import Study
 
 logger = logging.getLogger("analyse")
+TABLES = ("counters", "intervals", "requests", "checks", "runs")
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,15 @@ class Outputs:
 def analyse(
     study: Study | Archive,
     tables: Sequence[Path],
-    boots: Sequence[Path],
     known_answer: Path | None,
     published: Path | None,
     out: Outputs,
 ) -> None:
-    """Write all estimates of `study`. `tables`: counters, intervals, requests, checks; `boots`: the boot.json files."""
-    logger.info("study %s: reading %d tables and %d boots", study.study.name, len(tables), len(boots))
+    """Write all estimates of `study`. `tables`: in the order of TABLES."""
+    logger.info("study %s: reading %d tables", study.study.name, len(tables))
     known = None if known_answer is None else read_known_answer(known_answer)
-    counters, intervals, requests, checks = tables
     beside = None if published is None else read_published(published)
-    estimates = estimate(study, read_tables(counters, intervals, requests, checks), read_records(boots), known, beside)
+    estimates = estimate(study, read_tables(*tables), known, beside)
     write_csv(out.table1, estimates.table1_columns, estimates.table1)
     write_csv(out.figure1_intervals, INTERVAL_COLUMNS, estimates.intervals)
     write_csv(out.figure1_fifths, FIFTH_COLUMNS, estimates.fifths)
@@ -71,8 +69,7 @@ if "snakemake" in globals():
     with job(smk.log[0], ValueError):
         analyse(
             study=parse_config(json.loads(Path(smk.input.config).read_text())),
-            tables=[Path(smk.input[name]) for name in ("counters", "intervals", "requests", "checks")],
-            boots=paths(smk.input.records),
+            tables=[Path(smk.input[name]) for name in TABLES],
             known_answer=next(iter(paths(smk.input.get("known_answer"))), None),
             published=next(iter(paths(smk.input.get("published"))), None),
             out=Outputs(**{name: Path(path) for name, path in smk.output.items()}),

@@ -1,4 +1,6 @@
-"""Rule `collect`: turn the records of all boots, and stored files, into the tables counters, intervals, requests and checks."""
+"""Rule `collect`: the records of all boots, and stored files, to the tables runs, counters,
+intervals, requests, checks.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -11,10 +13,14 @@ from draftmeter.job import job
 from draftmeter.study.archive import StoredSource
 
 log = logging.getLogger("collect")
+TABLES = ("runs", "counters", "intervals", "requests", "checks")
 
 
 def collect(boots: Sequence[Path], stored: Sequence[StoredSource], outputs: dict[str, tuple[Path, Path]]) -> None:
-    """Read the records that `boots` (boot.json files) list and the `stored` files; write each table as parquet and csv."""
+    """Read the records that `boots` (boot.json files) list and the `stored` files.
+
+    Write each table as parquet and csv.
+    """
     log.info("reading the records of %d boots and %d stored files or folders", len(boots), len(stored))
     tables = build_tables(boots, stored)
     failed = tables.checks[tables.checks["status"] == "failed"]
@@ -33,8 +39,5 @@ if "snakemake" in globals():
         collect(
             [Path(path) for path in smk.input.boots],
             TypeAdapter(list[StoredSource]).validate_json(smk.params.stored),
-            {
-                name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"]))
-                for name in ("counters", "intervals", "requests", "checks")
-            },
+            {name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"])) for name in TABLES},
         )

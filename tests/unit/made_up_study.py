@@ -1,6 +1,6 @@
 """A small measured study made up from a known-answer config: tables, known answers and records with a planted truth."""
 
-import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from draftmeter.analyse.tables import RUNS
+from draftmeter.collect.records import describe_run
 from draftmeter.record.run import Record
 from draftmeter.strict import write_json
 from draftmeter.study.config import parse_study
@@ -53,32 +55,24 @@ def covariance(shares: np.ndarray, drafts: float) -> np.ndarray:
 
 @dataclass
 class MadeUp:
-    """The four tables of a study and its known answers."""
+    """The five tables of a study and its known answers."""
 
     study: Study
     counters: pd.DataFrame
     intervals: pd.DataFrame
     requests: pd.DataFrame
     checks: pd.DataFrame
+    runs: pd.DataFrame
     known_answer: dict[str, Any]
 
-    def records(self) -> list[Record]:
-        """The record of each run, in the order of servers, boots and runs."""
-        return [
-            Record.model_validate(_record(self.study, server, boot, run, order))
-            for server, boot in _boots(self.study)
-            for order, run in enumerate(self.study.servers[server].runs, start=1)
-        ]
-
-    def write(self, folder: Path) -> tuple[list[Path], list[Path], Path]:
-        """Write the tables, a boot.json with records for each boot, and known_answer.json; return their paths."""
+    def write(self, folder: Path) -> tuple[list[Path], Path]:
+        """Write the tables and known_answer.json; return their paths."""
         tables = []
-        for name in ("counters", "intervals", "requests", "checks"):
+        for name in ("counters", "intervals", "requests", "checks", "runs"):
             tables.append(folder / f"{name}.parquet")
             getattr(self, name).to_parquet(tables[-1], index=False)
         write_json(folder / "known_answer.json", self.known_answer)
-        boots = [_write_boot(self.study, server, boot, folder) for server, boot in _boots(self.study)]
-        return tables, boots, folder / "known_answer.json"
+        return tables, folder / "known_answer.json"
 
 
 def make_up(study: Study, seed: int = 0) -> MadeUp:
@@ -102,8 +96,29 @@ def make_up(study: Study, seed: int = 0) -> MadeUp:
         intervals=pd.DataFrame(intervals),
         requests=pd.DataFrame(requests),
         checks=pd.DataFrame(checks),
+        runs=runs_of(_records(study)),
         known_answer=known_answer(study),
     )
+
+
+def runs_of(records: Iterable[Record]) -> pd.DataFrame:
+    """The table runs of these records."""
+    return pd.DataFrame(
+        [
+            {
+                **{name: getattr(record, name) for name in ("server", "boot", "attempt", "run", "workload")},
+                "source": f"{record.server}/{record.boot}/attempt-{record.attempt}/{record.run}",
+                **describe_run(record, []),
+            }
+            for record in records
+        ]
+    )
+
+
+def runs_of_files(counters: pd.DataFrame) -> pd.DataFrame:
+    """The table runs of stored files, of which nothing is known but what their counters say."""
+    known = ["server", "boot", "attempt", "run", "workload", "source", "streams", "model", "engine_version"]
+    return counters[known].reindex(columns=[*RUNS, "study"])
 
 
 def known_answer(study: Study) -> dict[str, Any]:
@@ -243,17 +258,11 @@ def _lines(rng: np.random.Generator, identity: dict[str, Any], window: float, wo
     return rows
 
 
-def _write_boot(study: Study, server: str, boot: str, folder: Path) -> Path:
-    path = folder / "records" / server / boot / "boot.json"
-    runs = []
-    for order, run in enumerate(study.servers[server].runs, start=1):
-        record = path.parent / "attempt-1" / run
-        record.mkdir(parents=True)
-        (record / "record.json").write_text(json.dumps(_record(study, server, boot, run, order)))
-        runs.append({"run": run, "attempt": 1, "fingerprint": "f" * 64, "path": f"attempt-1/{run}"})
-    boot_json = {"study": study.study.name, "server": server, "boot": boot, "replicate": 1, "runs": runs}
-    path.write_text(json.dumps(boot_json))
-    return path
+def _records(study: Study) -> Iterator[Record]:
+    """The record of each run, in the order of servers, boots and runs."""
+    for server, boot in _boots(study):
+        for order, run in enumerate(study.servers[server].runs, start=1):
+            yield Record.model_validate(_record(study, server, boot, run, order))
 
 
 def _record(study: Study, server: str, boot: str, run: str, order: int) -> dict[str, Any]:

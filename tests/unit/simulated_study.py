@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from made_up_study import runs_of_files
 
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.published import read_published
@@ -53,7 +54,7 @@ def analysed(planted: Planted, archive: Archive | None = None, seed: int = 1) ->
     """The estimates of a study with these findings."""
     tables = tables_of(planted, seed)
     check_tables(tables)
-    return estimate(archive or config(), tables, [], None, read_published(PUBLISHED))
+    return estimate(archive or config(), tables, None, read_published(PUBLISHED))
 
 
 def tables_of(planted: Planted, seed: int) -> Tables:
@@ -70,6 +71,7 @@ def tables_of(planted: Planted, seed: int) -> Tables:
         counters.append(_counted_requests(workload, streams, rows, others))
     checks = ["check", "expected", "found", "residual", "unit", "tolerance", "status", "reason"]
     return Tables(
+        runs=runs_of_files(pd.DataFrame(counters)),
         counters=pd.DataFrame(counters),
         intervals=pd.DataFrame(lines),
         requests=pd.DataFrame(requests),

@@ -15,7 +15,6 @@ from check_results import check_results
 from draftmeter.analyse.calibration import KnownAnswer
 from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.setup import read_records
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.stats.uncertainty import ratio_of_sums
 from draftmeter.study.schema import Study
@@ -61,8 +60,8 @@ def outputs(folder: Path) -> Outputs:
 
 
 def run(made_up: MadeUp, folder: Path, out: Outputs) -> dict:
-    tables, boots, known = made_up.write(folder)
-    analyse(made_up.study, tables, boots, known, None, out)
+    tables, known = made_up.write(folder)
+    analyse(made_up.study, tables, known, None, out)
     return json.loads(out.facts.read_text())
 
 
@@ -313,7 +312,7 @@ def test_missing_position_column_is_a_clear_error(table: str, tmp_path: Path) ->
 
 
 def tables_of(made_up: MadeUp) -> Tables:
-    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
 
 
 def test_attempts_are_never_pooled() -> None:
@@ -323,19 +322,23 @@ def test_attempts_are_never_pooled() -> None:
         check_tables(Tables(pd.concat([made_up.counters, again]), *tables_of(made_up).all()[1:]))
     strangers = pd.concat([made_up.intervals, made_up.intervals.head(1).assign(attempt=2)])
     with pytest.raises(AnalysisError, match="attempt-2"):
-        check_tables(Tables(made_up.counters, strangers, made_up.requests, made_up.checks))
+        check_tables(Tables(made_up.counters, strangers, made_up.requests, made_up.checks, made_up.runs))
+    with pytest.raises(AnalysisError, match="table runs: found no row of "):
+        check_tables(Tables(*tables_of(made_up).all()[:-1], made_up.runs.iloc[1:]))
+    with pytest.raises(AnalysisError, match=r"table runs: column\(s\) hardware missing"):
+        check_tables(Tables(*tables_of(made_up).all()[:-1], made_up.runs.drop(columns="hardware")))
 
 
 def test_records_that_do_not_fit_the_study() -> None:
     made_up = make_up(STUDY)
     with pytest.raises(AnalysisError, match="without a known_answer"):
-        estimate(STUDY, tables_of(made_up), [], None, None)
+        estimate(STUDY, tables_of(made_up), None, None)
     with pytest.raises(AnalysisError, match="not in the config"):
         unknown = made_up.counters.assign(workload="other")
-        estimate(STUDY, Tables(unknown, *tables_of(made_up).all()[1:]), [], _no_answers(), None)
+        estimate(STUDY, Tables(unknown, *tables_of(made_up).all()[1:]), _no_answers(), None)
     with pytest.raises(AnalysisError, match=f"no record of workload '{CONTROLLED[0]}'"):
         fewer = made_up.counters[made_up.counters["workload"] != CONTROLLED[0]]
-        estimate(STUDY, Tables(fewer, *tables_of(made_up).all()[1:]), [], _no_answers(), None)
+        estimate(STUDY, Tables(fewer, *tables_of(made_up).all()[1:]), _no_answers(), None)
     with pytest.raises(AnalysisError, match=r"K = \[3, 4\]"):
         mixed = made_up.counters.assign(k=[4 if n % 2 else 3 for n in range(len(made_up.counters))])
         _ = Tables(mixed, *tables_of(made_up).all()[1:]).k
@@ -388,16 +391,10 @@ def test_impossible_counters_are_unknown_facts_and_the_checks_get_their_say(
 
 def test_broken_files(tmp_path: Path) -> None:
     made_up = make_up(STUDY)
-    tables, boots, known = made_up.write(tmp_path)
+    tables, known = made_up.write(tmp_path)
     tables[0].write_text("not a table")
     with pytest.raises(AnalysisError, match=r"counters\.parquet: cannot be read"):
-        analyse(STUDY, tables, boots, known, None, outputs(tmp_path / "out"))
-    boots[0].write_text("{}")
-    with pytest.raises(AnalysisError, match=r"not a boot\.json"):
-        read_records(boots)
-    (boots[-1].parent / "attempt-1" / STUDY.servers[boots[-1].parents[1].name].runs[0] / "record.json").unlink()
-    with pytest.raises(AnalysisError, match=r"record\.json: not found"):
-        read_records(boots[-1:])
+        analyse(STUDY, tables, known, None, outputs(tmp_path / "out"))
 
 
 def test_inputs_of_a_rule() -> None:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from made_up_study import LINES, K, MadeUp, make_up, small_study
+from made_up_study import LINES, K, MadeUp, make_up, runs_of_files, small_study
 
 from draftmeter.analyse.calibration import read_known_answer
 from draftmeter.analyse.estimates import estimate
@@ -57,12 +58,13 @@ def stored(lines: pd.DataFrame | None = None, **counters: Any) -> Tables:
     }
     empty = ("streams", "model", "engine_version", "generation_tokens", "prompt_tokens", "requests_finished", "restarts")
     nothing = dict.fromkeys((*empty, "reasoning", "seconds"))
-    return Tables(pd.DataFrame([{**nothing, **row}]), lines, made_up.requests.head(0), made_up.checks.head(0))
+    counted = pd.DataFrame([{**nothing, **row}])
+    return Tables(counted, lines, made_up.requests.head(0), made_up.checks.head(0), runs_of_files(counted))
 
 
 def analysed(tables: Tables, config: Archive | None = None) -> dict[str, Any]:
     check_tables(tables)
-    return estimate(config or archive(), tables, [], None, None).facts["facts"]
+    return estimate(config or archive(), tables, None, None).facts["facts"]
 
 
 def test_a_log_alone_is_counted_by_its_lines_and_its_blocks_give_the_intervals() -> None:
@@ -163,7 +165,7 @@ def test_a_log_without_times_has_no_memory_but_a_spread() -> None:
     for name in ("p10", "sd_pp", "variance_ratio", "fifth_2.chance_2", "running_1", "load_slope_pp", "t20.p90"):
         assert facts[f"production_intervals.{name}"]["value"] == timed[f"production_intervals.{name}"]["value"]
         assert facts[f"production_intervals.{name}"]["low"] is not None
-    assert estimate(archive(), stored(lines), [], None, None).over_time == []
+    assert estimate(archive(), stored(lines), None, None).over_time == []
 
 
 def test_unknown_or_mixed_windows_have_no_memory() -> None:
@@ -192,7 +194,7 @@ def test_lines_of_several_numbers_of_draft_tokens_are_not_pooled() -> None:
 def test_processes_of_one_log_are_series_of_their_own() -> None:
     lines = make_up(STUDY).intervals
     second = lines.assign(process="APIServer pid=2", offset=lines["offset"] + 100)
-    found = estimate(archive(), stored(pd.concat([lines, second], ignore_index=True)), [], None, None)
+    found = estimate(archive(), stored(pd.concat([lines, second], ignore_index=True)), None, None)
     facts = found.facts["facts"]
     alone = analysed(stored())
     assert facts["production_intervals.lines"]["value"] == 2 * LINES
@@ -205,7 +207,7 @@ def test_processes_after_each_other_are_starts_of_the_server() -> None:
     lines = make_up(STUDY).intervals
     length = lines["end"].max() - lines["start"].min()
     later = lines.assign(process="APIServer pid=2", **{name: lines[name] + length + 60 for name in ("start", "end")})
-    found = estimate(archive(), stored(pd.concat([later, lines], ignore_index=True)), [], None, None)
+    found = estimate(archive(), stored(pd.concat([later, lines], ignore_index=True)), None, None)
     assert {(row["series"], row["boot"]) for row in found.over_time} == {(0, 0), (1, 1)}
     assert [row["hours"] for row in found.over_time] == sorted(row["hours"] for row in found.over_time)
     assert "2 boots as the top level" in found.facts["facts"]["production_intervals.p10"]["method"]
@@ -256,7 +258,11 @@ def test_differences_of_counters_are_no_log_lines() -> None:
 def test_lines_beside_counters_give_intervals_and_no_totals() -> None:
     tables = stored()
     counters = stored(server="prom", counted_by="counters", draft_tokens=10**6, drafts=10**6, restarts=0, accepted=5 * 10**5)
-    both = Tables(pd.concat([tables.counters, counters.counters]), *tables.all()[1:])
+    both = replace(
+        tables,
+        counters=pd.concat([tables.counters, counters.counters]),
+        runs=pd.concat([tables.runs, counters.runs]),
+    )
     facts = analysed(both)
     assert facts["traffic.draft_tokens"]["value"] == 10**6
     gap = facts["production_intervals.lines_vs_counters_gap"]["value"]
@@ -294,7 +300,7 @@ ARCHIVES: dict[str, Callable[[pd.DataFrame], Tables]] = {
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_whatever_the_files_do_not_say_the_note_can_be_rendered(name: str) -> None:
-    estimates = estimate(archive(), ARCHIVES[name](make_up(STUDY).intervals), [], None, read_published(PUBLISHED))
+    estimates = estimate(archive(), ARCHIVES[name](make_up(STUDY).intervals), None, read_published(PUBLISHED))
     facts = Facts.model_validate(estimates.facts)
     assert "\\begin{tab" in render_table1_latex(build_table1(facts), PAPER / "table1.tex.j2")
     assert "## Results" in render_note(facts, FIGURES, PAPER / "note.md.j2", PAPER / "table1.md.j2")
@@ -311,18 +317,18 @@ def records_only() -> tuple[Archive, MadeUp]:
 
 
 def tables_of(made_up: MadeUp) -> Tables:
-    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
 
 
 def test_records_give_what_they_gave_in_their_study(records_only: tuple[Archive, MadeUp], tmp_path: Path) -> None:
     config, made_up = records_only
     known = tmp_path / "known_answer.json"
     known.write_text(json.dumps(made_up.known_answer))
-    study = estimate(STUDY, tables_of(made_up), made_up.records(), read_known_answer(known), None)
-    same = estimate(config, tables_of(made_up), made_up.records(), read_known_answer(known), None)
+    study = estimate(STUDY, tables_of(made_up), read_known_answer(known), None)
+    same = estimate(config, tables_of(made_up), read_known_answer(known), None)
     assert same.table1 == study.table1 and same.calibration == study.calibration
     assert same.facts["facts"] == study.facts["facts"]
-    ours = estimate(config, tables_of(made_up), made_up.records(), None, None)
+    ours = estimate(config, tables_of(made_up), None, None)
     assert ours.table1 == study.table1
     assert ours.calibration == []
 
@@ -331,4 +337,4 @@ def test_the_kind_of_the_records_is_the_kind_of_the_archive(records_only: tuple[
     config, made_up = records_only
     served = config.model_copy(update={"study": config.study.model_copy(update={"kind": "served_model"})})
     with pytest.raises(AnalysisError, match=r"study\.kind: found served_model, but the records say known_answer"):
-        estimate(served, tables_of(made_up), made_up.records(), None, None)
+        estimate(served, tables_of(made_up), None, None)

@@ -20,7 +20,7 @@ RUN = next(name for name, run in STUDY.runs.items() if run.workload == CONTROLLE
 
 
 def tables_of(made_up: MadeUp) -> Tables:
-    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+    return Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
 
 
 def known_of(tmp_path: Path, content: object) -> Path:
@@ -36,7 +36,7 @@ def made_up() -> MadeUp:
 
 def calibrated(made_up: MadeUp, tmp_path: Path) -> list[CalibrationRow]:
     known = read_known_answer(known_of(tmp_path, made_up.known_answer))
-    return calibrate(STUDY, tables_of(made_up), made_up.records(), known)
+    return calibrate(STUDY, tables_of(made_up), known)
 
 
 def rows_of(rows: list[CalibrationRow], subject: str) -> list[CalibrationRow]:
@@ -102,9 +102,9 @@ def test_z_is_a_standard_normal_variable_for_a_mixed_run(tmp_path: Path) -> None
     z = []
     for seed in range(60):
         made_up = make_up(study, seed)
-        one = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+        one = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
         one = one.of_runs(made_up.counters[made_up.counters["run"] == RUN])
-        z.append([row.z for row in calibrate(study, one, made_up.records(), known)])
+        z.append([row.z for row in calibrate(study, one, known)])
     # Three standard errors of the spread and of the mean of 60 values.
     assert np.all((np.std(z, axis=0) > 0.72) & (np.std(z, axis=0) < 1.28))
     assert np.all(np.abs(np.mean(z, axis=0)) < 3 / np.sqrt(60))
@@ -165,7 +165,7 @@ def test_several_boots_are_compared_one_by_one(tmp_path: Path) -> None:
     study = STUDY.model_validate(config)
     made_up = make_up(study)
     known = read_known_answer(known_of(tmp_path, made_up.known_answer))
-    subjects = {row.subject for row in calibrate(study, tables_of(made_up), made_up.records(), known) if row.run == RUN}
+    subjects = {row.subject for row in calibrate(study, tables_of(made_up), known) if row.run == RUN}
     assert subjects == {f"{RUN}, boot-1", f"{RUN}, boot-2"}
 
 

@@ -127,7 +127,7 @@ def test_another_number_of_draft_tokens_is_said() -> None:
     lines["accepted"] = lines["accepted_1"] + lines["accepted_2"]
     two[1] = lines.assign(k=2, drafted=2 * lines["drafts"])
     two[0] = counters.assign(k=2, draft_tokens=2 * counters["drafts"], accepted=counters["accepted_1"] + counters["accepted_2"])
-    rows = compared(estimate(config(), Tables(*two), [], None, read_published(PUBLISHED)))
+    rows = compared(estimate(config(), Tables(*two), None, read_published(PUBLISHED)))
     assert rows["traffic.chance_2"]["note"] == "drafts of 2 tokens here, of 3 there"
     assert "traffic.chance_3" not in rows and rows["traffic.mean_reply_tokens"]["note"] == ""
 
@@ -135,9 +135,9 @@ def test_another_number_of_draft_tokens_is_said() -> None:
 def test_a_known_answer_study_is_never_compared() -> None:
     study = small_study()
     made_up = make_up(study)
-    tables = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+    tables = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
     with pytest.raises(AnalysisError, match="what was set by construction is never compared"):
-        estimate(study, tables, [], KnownAnswer("known_answer.json", {}), read_published(PUBLISHED))
+        estimate(study, tables, KnownAnswer("known_answer.json", {}), read_published(PUBLISHED))
 
 
 @pytest.mark.parametrize(

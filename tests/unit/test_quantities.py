@@ -16,7 +16,7 @@ from draftmeter.analyse.facts import rounded
 from draftmeter.analyse.quantities import catalogue, values_of
 from draftmeter.analyse.tables import Tables
 from draftmeter.analyse.workload import workload_facts
-from draftmeter.collect.reading.settings import Settings
+from draftmeter.collect.inputs import Settings
 from draftmeter.collect.tables import build_tables
 from draftmeter.commands.report import read_all, report
 from draftmeter.facts import Fact

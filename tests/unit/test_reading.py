@@ -15,12 +15,9 @@ from hypothesis import strategies as st
 from made_up_files import HISTOGRAMS, START, accepted_of, drafts_of, log_text, write_watched_record
 from made_up_records import random_requests, write_boot
 
-from draftmeter.collect.reading.columns import COUNTERS, INTERVALS, REQUESTS, TABLES, schema_of
-from draftmeter.collect.reading.inputs import InputError
-from draftmeter.collect.reading.reading import read_paths
-from draftmeter.collect.reading.settings import Settings
-from draftmeter.collect.reading.sources import read_source
-from draftmeter.collect.reading.tables import read_tables
+from draftmeter.collect.columns import COUNTERS, INTERVALS, REQUESTS, TABLES, schema_of
+from draftmeter.collect.inputs import InputError, Settings
+from draftmeter.collect.read import read_paths, read_source, read_tables
 from draftmeter.record.run import RequestRow
 from made_up_server import ServerState, exposition
 
@@ -226,7 +223,7 @@ def test_sources_of_different_k_share_the_tables(log: Path, tmp_path: Path) -> N
 
 def test_many_rows_go_through_files(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_paths([str(log)], SETTINGS, tmp_path / "memory")
-    monkeypatch.setattr("draftmeter.collect.reading.writing.HELD_BYTES", 1)
+    monkeypatch.setattr("draftmeter.collect.writing.HELD_BYTES", 1)
     read_paths([str(log)], SETTINGS, tmp_path / "files")
     for name in FILES:
         assert (tmp_path / "memory" / name).read_bytes() == (tmp_path / "files" / name).read_bytes()
@@ -314,6 +311,28 @@ def test_a_zone_that_is_none_makes_a_record_unusable(tmp_path: Path) -> None:
         described = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps(described | {"time_zone": "CET"}))
         assert "found 'CET'; expected an UTC offset" in (read_source(folder, Settings()).unusable or "")
+
+
+def test_a_record_with_a_damaged_reading_is_counted_by_its_lines(tmp_path: Path) -> None:
+    write_boot(tmp_path / "boot-1")
+    folder = tmp_path / "boot-1/attempt-1/traffic"
+    (folder / "metrics-after.prom").write_text((folder / "metrics-after.prom").read_text()[:-9])
+    source = read_source(folder, Settings())
+    assert source.unusable is None and len(source.problems) == 1 and "cut short" in source.found["warnings"][0]
+    (row,) = source.counters
+    assert row["counted_by"] == "lines"
+    assert row["drafts"] == sum(request.drafts or 0 for request in random_requests(12, seed=2))
+    assert source.found["lines_against_counters"]["accepted"]["difference"] is None
+
+
+def test_a_record_whose_server_restarted_says_so(tmp_path: Path) -> None:
+    write_boot(tmp_path / "boot-1")
+    folder = tmp_path / "boot-1/attempt-1/traffic"
+    (folder / "metrics-after.prom").write_text(exposition(ServerState([10**6] * 4), start_time=1796000999.0))
+    source = read_source(folder, Settings())
+    said = [warning.split(": ")[1] for warning in source.found["warnings"]]
+    assert said == ["start time unchanged", "counters never fall"]
+    assert source.problems == []
 
 
 def test_names_that_are_no_utf_8(log: Path, tmp_path: Path) -> None:

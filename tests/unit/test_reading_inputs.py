@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_records import write_boot
 
-from draftmeter.collect.reading.decompress import Decompressed, compression_of
-from draftmeter.collect.reading.inputs import InputError, find_inputs, open_input
-from draftmeter.collect.reading.kinds import METRICS, TEXT, kind_of_text, unopened
+from draftmeter.collect.decompress import Decompressed, compression_of
+from draftmeter.collect.inputs import METRICS, TEXT, InputError, find_inputs, kind_of_text, open_input, unopened
 from made_up_server import ServerState, exposition
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {

@@ -1,6 +1,7 @@
 """A study of a served model with a baseline and a calibration server: each is used for what it is there for, and for no more."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.facts import Fact
-from draftmeter.record.run import Record
 from draftmeter.study.archive import Archive
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"
@@ -26,7 +26,7 @@ SUBJECTS = {run: f"{STUDY.runs[run].workload}.streams_{STUDY.runs[run].streams}"
 
 
 def tables_of(made_up: MadeUp) -> Tables:
-    tables = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks)
+    tables = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
     check_tables(tables)
     return tables
 
@@ -37,9 +37,8 @@ def known_of(made_up: MadeUp, folder: Path) -> KnownAnswer:
     return read_known_answer(path)
 
 
-def estimated(made_up: MadeUp, folder: Path, records: list[Record] | None = None, study: Any = STUDY) -> Estimates:
-    records = made_up.records() if records is None else records
-    return estimate(study, tables_of(made_up), records, known_of(made_up, folder), read_published(PUBLISHED))
+def estimated(made_up: MadeUp, folder: Path, study: Any = STUDY) -> Estimates:
+    return estimate(study, tables_of(made_up), known_of(made_up, folder), read_published(PUBLISHED))
 
 
 def facts_of(estimates: Estimates) -> dict[str, Fact]:
@@ -170,18 +169,14 @@ def test_requests_that_are_not_the_same_give_no_speedup(column: str, value: Any,
     ("update", "why"),
     [
         ({"precision": "bfloat16"}, "the precision is float32 with speculation and bfloat16 without"),
-        ({"model": {"revision": "1" * 40}}, f"the model revision is {'0' * 40} with speculation and {'1' * 40} without"),
+        ({"model_revision": "1" * 40}, f"the model revision is {'0' * 40} with speculation and {'1' * 40} without"),
         ({"engine_version": "0.0.2"}, "the engine is vllm 0.0.1 with speculation and vllm 0.0.2 without"),
     ],
 )
 def test_a_baseline_of_another_model_is_no_baseline(update: dict[str, Any], why: str, tmp_path: Path) -> None:
     made_up = make_up_served(STUDY, MIXED)
-    model = update.get("model", {})
-    records = [
-        one.model_copy(update=update | {"model": one.model.model_copy(update=model)}) if one.server == "baseline" else one
-        for one in made_up.records()
-    ]
-    found = estimated(made_up, tmp_path, records)
+    made_up.runs.loc[made_up.runs["server"] == "baseline", list(update)] = list(update.values())
+    found = estimated(made_up, tmp_path)
     facts = facts_of(found)
     for subject in SUBJECTS.values():
         assert facts[f"{subject}.speedup"].unknown == f"not comparable: {why}"
@@ -192,12 +187,9 @@ def test_a_baseline_of_another_model_is_no_baseline(update: dict[str, Any], why:
 
 def test_runs_of_other_boots_are_no_pair(tmp_path: Path) -> None:
     made_up = make_up_served(STUDY, MIXED)
-    records = []
-    for one in made_up.records():
-        records.append(one.model_copy(update={"boot": "boot-2"}) if one.server == "baseline" else one)
-    for table in (made_up.counters, made_up.requests, made_up.checks):
+    for table in (made_up.counters, made_up.requests, made_up.checks, made_up.runs):
         table.loc[table["server"] == "baseline", "boot"] = "boot-2"
-    facts = facts_of(estimated(made_up, tmp_path, records))
+    facts = facts_of(estimated(made_up, tmp_path))
     why = "no run without speculation has the name and the boot of one with it"
     assert {facts[f"{subject}.speedup"].unknown for subject in SUBJECTS.values()} == {why}
     assert f"{GREEDY}.same_replies" not in facts
@@ -216,11 +208,10 @@ def test_few_prompts_have_a_speedup_without_an_interval(tmp_path: Path) -> None:
 
 def test_without_a_baseline_the_cost_of_a_step_was_not_measured(tmp_path: Path) -> None:
     made_up = make_up_served(STUDY, MIXED)
-    for name in ("counters", "requests", "checks"):
+    for name in ("counters", "requests", "checks", "runs"):
         table = getattr(made_up, name)
         setattr(made_up, name, table[table["server"] != "baseline"])
-    records = [one for one in made_up.records() if one.server != "baseline"]
-    found = estimated(made_up, tmp_path, records)
+    found = estimated(made_up, tmp_path)
     assert not [key for key in found.facts["facts"] if "speed" in key or "same_replies" in key or "score_without" in key]
     assert "What a step costs was not measured" in note(found.facts)
 
@@ -231,20 +222,20 @@ def test_a_reported_workload_needs_a_server_that_makes_drafts(tmp_path: Path) ->
     tables = tables_of(made_up)
     fewer = tables.of_runs(tables.counters[~gone])
     with pytest.raises(AnalysisError, match=r"no record of workload 'evaluation'.*runs without speculation, do not count"):
-        estimate(STUDY, fewer, made_up.records(), known_of(made_up, tmp_path), None)
+        estimate(STUDY, fewer, known_of(made_up, tmp_path), None)
     other = STUDY.model_copy(update={"report": STUDY.report.model_copy(update={"controlled": [KNOWN], "published": {}})})
     with pytest.raises(AnalysisError, match=f"no record of workload '{KNOWN}'"):
-        estimate(other, tables, made_up.records(), known_of(made_up, tmp_path), None)
+        estimate(other, tables, known_of(made_up, tmp_path), None)
 
 
 def test_the_exact_figures_go_with_records_of_a_known_answer_model(tmp_path: Path) -> None:
     made_up = make_up_served(STUDY, MIXED)
     tables, known = tables_of(made_up), known_of(made_up, tmp_path)
     with pytest.raises(AnalysisError, match=r"found served_model without a known_answer\.json"):
-        estimate(STUDY, tables, made_up.records(), None, None)
-    others = [one for one in made_up.records() if one.model.source != "known_answer"]
+        estimate(STUDY, tables, None, None)
+    others = replace(tables, runs=tables.runs.assign(of_known_answer=False))
     with pytest.raises(AnalysisError, match=r"found served_model with a known_answer\.json"):
-        estimate(STUDY, tables, others, known, None)
+        estimate(STUDY, others, known, None)
 
 
 def test_a_score_is_between_nothing_and_all(tmp_path: Path) -> None:
@@ -263,4 +254,4 @@ def test_an_archive_of_its_records_gives_the_same(mixed: tuple[MadeUp, Estimates
     same = estimated(made_up, tmp_path, study=config)
     assert same.facts["facts"] == study.facts["facts"] and same.table1 == study.table1
     assert same.calibration == study.calibration
-    assert estimate(config, tables_of(made_up), made_up.records(), None, None).calibration == []
+    assert estimate(config, tables_of(made_up), None, None).calibration == []

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 import pytest
 from made_up_records import record
+from made_up_study import runs_of
 
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.setup import setup_rows as rows_of
@@ -12,11 +13,11 @@ from draftmeter.analyse.tables import COUNTERS, INTERVALS, Tables
 from draftmeter.facts import SetupRow
 from draftmeter.record.run import Record
 
-NOTHING = Tables(*(pd.DataFrame(columns=names) for names in (COUNTERS, INTERVALS, [], [])))
-
 
 def setup_rows(records: Iterable[Record]) -> list[SetupRow]:
-    return rows_of(records, NOTHING)
+    runs = runs_of(records)
+    counters = runs.reindex(columns=COUNTERS)
+    return rows_of(Tables(counters, pd.DataFrame(columns=INTERVALS), pd.DataFrame(), pd.DataFrame(), runs))
 
 
 def test_a_boot_finished_in_two_attempts_is_two_starts() -> None:

@@ -4,11 +4,11 @@ import gzip
 import logging
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from made_up_records import START, log_lines, random_requests, write_boot
 
-from draftmeter.collect.stored import CollectError
-from draftmeter.collect.tables import Tables, build_tables
+from draftmeter.collect.tables import CollectError, Tables, build_tables
 from draftmeter.record.watched import ScrapeRow, Session, Watched, write_watched
 from draftmeter.study.archive import SourceSettings, StoredSource
 from made_up_server import ServerState, exposition
@@ -73,6 +73,9 @@ def test_a_log_gives_intervals_and_counts_by_lines(tmp_path: Path) -> None:
     assert tables.intervals["drafted"].sum() == 3 * drafts
     assert (tables.intervals["end"] - START.timestamp()).tolist() == [2, 4, 6, 8, 10, 12]
     assert len(tables.requests) == 0
+    (run,) = tables.runs.to_dict("records")
+    assert (run["source_kind"], run["k"], run["log_interval_s"], run["workload"]) == ("vLLM log", 3, 2.0, "traffic")
+    assert all(run[name] is pd.NA or pd.isna(run[name]) for name in ("study", "model", "precision", "sampling", "prompts"))
     assert set(tables.checks["status"]) == {"ok"} and "shares do not rise" in set(tables.checks["check"])
 
 

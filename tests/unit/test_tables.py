@@ -10,12 +10,13 @@ import pytest
 from made_up_records import START, random_requests, request, write_boot
 
 from draftmeter.analyse.verdict import CheckFailed, check_rows, judge
-from draftmeter.collect.tables import REQUESTS, CollectError, build_tables, write_table
+from draftmeter.collect.columns import STUDY_TABLES
+from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.record.run import RequestRow
 from draftmeter.strict import canonical_json
 from made_up_server import ServerState, exposition
 
-NAMES = ("counters", "intervals", "requests", "checks")
+NAMES = ("runs", "counters", "intervals", "requests", "checks")
 RUN = Path("attempt-1/traffic")
 
 
@@ -79,9 +80,26 @@ def test_requests_hold_what_was_planted(boots: list[Path]) -> None:
     assert traffic["reasoning_tokens"].isna().all() and traffic["error"].isna().all()
 
 
+def test_runs_hold_what_the_records_say(boots: list[Path]) -> None:
+    as_baseline(boots[1].parent / RUN)
+    runs = build_tables(boots).runs.set_index("source")
+    assert len(runs) == 6
+    pair, baseline = runs.loc["controlled/boot-1/attempt-1/pair"], runs.loc["production/boot-2/attempt-1/traffic"]
+    assert (pair["study"], pair["study_kind"], pair["replicate"], pair["order"]) == ("made-up", "known_answer", 1, 1)
+    assert (pair["method"], pair["k"]) == ("mtp", 3)
+    assert json.loads(pair["speculative"]) == {"method": "mtp", "num_speculative_tokens": 3}
+    assert (pair["requests"], pair["requests_recorded"], pair["errors"], pair["prompts"]) == (10, 10, 0, 10)
+    assert (pair["workload_label"], pair["reasoning"], pair["streams"], pair["precision"]) == ("Pair", "off", 4, "float32")
+    assert (pair["hardware"], json.loads(pair["gpus"]), json.loads(pair["corrections"])) == ("not recorded", [], [])
+    assert (pair["start"], pair["last_received"] - pair["first_sent"]) == (START.timestamp(), 20.5)
+    assert not pair["of_known_answer"] and pd.isna(pair["git_dirty"])
+    assert (baseline["method"], baseline["k"]) == ("none", 0)
+    assert pd.isna(baseline["speculative"]) and pd.isna(baseline["streams"])
+
+
 def test_every_field_of_a_request_has_its_column() -> None:
     lists = {"chunk_times", "acceptance_histogram", "per_step_accepted", "per_step_drafted"}
-    assert RequestRow.model_fields.keys() - lists <= REQUESTS.keys()
+    assert RequestRow.model_fields.keys() - lists <= STUDY_TABLES["requests"].keys()
 
 
 def test_a_controlled_run_passes_every_check(boots: list[Path]) -> None:

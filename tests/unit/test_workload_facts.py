@@ -65,7 +65,7 @@ def test_groups_of_requests_and_their_weights(tables: Tables) -> None:
 
 
 def test_equal_requests_make_fewer_groups(tables: Tables) -> None:
-    same = Tables(tables.counters, tables.intervals, tables.requests.assign(prompt_tokens=100, cached_tokens=None), tables.checks)
+    same = replace(tables, requests=tables.requests.assign(prompt_tokens=100, cached_tokens=None))
     facts = facts_of("pair-on", same)
     assert facts["prompt_third_1"].n == 60
     assert facts["prompt_third_2"].unknown == "requests differ by this in 1 group alone; equal ones stay together"
@@ -76,7 +76,7 @@ def test_a_request_that_does_not_say_its_tokens_takes_their_interval(tables: Tab
     requests = tables.requests.astype({"prompt_tokens": "Int64", "reply_tokens": "Int64"})
     first = requests.index[requests["workload"] == "pair-on"][0]
     requests.loc[first, ["prompt_tokens", "reply_tokens"]] = pd.NA
-    facts = facts_of("pair-on", Tables(tables.counters, tables.intervals, requests, tables.checks))
+    facts = facts_of("pair-on", Tables(tables.counters, tables.intervals, requests, tables.checks, tables.runs))
     for name, lacking in (("mean_prompt_tokens", "prompt"), ("mean_reply_tokens", "reply"), ("emitted_minus_verified", "reply")):
         assert facts[name].value is not None and facts[name].low is None
         assert facts[name].unknown == f"no interval: a request does not say its {lacking} tokens"
@@ -149,7 +149,7 @@ def test_pairs_that_are_none(tables: Tables) -> None:
     assert pair_facts([], tables, 0.95) == {}
     requests = tables.requests.copy()
     requests.loc[requests["workload"] == "pair-on", "prompt_sha256"] += "0"
-    apart = Tables(tables.counters, tables.intervals, requests, tables.checks)
+    apart = Tables(tables.counters, tables.intervals, requests, tables.checks, tables.runs)
     assert pair_facts(["pair-on", "pair-off"], apart, 0.95) == {}
 
 
@@ -157,7 +157,9 @@ def test_the_pair_on_the_same_prompts_is_preferred(tables: Tables) -> None:
     # A third workload with reasoning sends half of the prompts, on another server.
     half = tables.requests[(tables.requests["workload"] == "pair-on")].head(30).assign(workload="reasoning", server="other")
     row = tables.counters[tables.counters["workload"] == "pair-on"].assign(workload="reasoning", server="other")
-    more = Tables(pd.concat([row, tables.counters]), tables.intervals, pd.concat([half, tables.requests]), tables.checks)
+    more = Tables(
+        pd.concat([row, tables.counters]), tables.intervals, pd.concat([half, tables.requests]), tables.checks, tables.runs
+    )
     fact = pair_facts(["reasoning", "pair-on", "pair-off"], more, 0.95)["pair.reasoning_difference_pp"]
     assert "(pair-on)" in fact.definition and fact.n == 60
 
@@ -166,7 +168,7 @@ def test_contradictory_own_requests_leave_the_value_and_say_so(tables: Tables) -
     requests = tables.requests.copy()
     first = requests.index[requests["workload"] == "pair-on"][0]
     requests.loc[first, "accepted_2"] = requests.loc[first, "accepted_1"] + 1
-    facts = facts_of("pair-on", Tables(tables.counters, tables.intervals, requests, tables.checks))
+    facts = facts_of("pair-on", Tables(tables.counters, tables.intervals, requests, tables.checks, tables.runs))
     assert facts["chance_2"].value is not None
     assert facts["chance_2"].unknown.startswith("no interval: own requests contradict themselves")
 
@@ -175,7 +177,7 @@ def test_shorter_drafts_are_said(tables: Tables) -> None:
     mine = tables.counters["workload"] == "pair-on"
     counters = tables.counters.copy()
     counters.loc[mine, "draft_tokens"] -= 100
-    facts = facts_of("pair-on", Tables(counters, tables.intervals, tables.requests, tables.checks))
+    facts = facts_of("pair-on", Tables(counters, tables.intervals, tables.requests, tables.checks, tables.runs))
     held = (K * 200 * 60 - 100) / (200 * 60)
     assert f"drafts held {held:.4g} of 3 tokens on average" in facts["chance_3"].definition
 
@@ -189,7 +191,7 @@ def with_steps(tables: Tables, cut: int) -> Tables:
     requests["eligible_1"] = requests["drafts"]
     requests["eligible_2"] = requests["accepted_1"] - cut  # it was accepted, and there was no second one
     requests["eligible_3"] = requests["accepted_2"]
-    return Tables(counters, part.intervals, requests, part.checks)
+    return Tables(counters, part.intervals, requests, part.checks, part.runs)
 
 
 def test_what_was_really_drafted_is_the_denominator_of_the_chance(tables: Tables) -> None:

@@ -12,7 +12,6 @@ rule analyse:
     input:
         **{table: f"results/tables/{table}.parquet" for table in TABLES},
         config=CONFIG_USED,
-        records=MATERIAL.boots,
         known_answer=MATERIAL.known_answer or [],
         published=PUBLISHED,
     output:

@@ -26,7 +26,7 @@ except ConfigError as error:
     refuse(error)
 
 CONFIG_USED = "results/config.json"
-TABLES = ["counters", "intervals", "requests", "checks"]
+TABLES = ["runs", "counters", "intervals", "requests", "checks"]
 TABLE1 = multiext("results/paper/table1", ".csv", ".md", ".tex")
 FIGURE1 = multiext("results/paper/figure1", ".svg", ".pdf", ".png")
 NOTE = multiext("results/paper/note", ".md", ".html", ".pdf")

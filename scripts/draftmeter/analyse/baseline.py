@@ -1,24 +1,23 @@
 """The same runs with speculation and without: which there are, and whether they may be compared."""
 
-from collections.abc import Callable, Iterable, Mapping
+import json
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from draftmeter.analyse.setup import hardware_of
-from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
-from draftmeter.record.run import Record
+from draftmeter.analyse.tables import Tables, numbers, run_labels
 
-# What the two must have in common, by its name in words.
-ALIKE: Mapping[str, Callable[[Record], str]] = {
-    "model": lambda record: record.model.name,
-    "model revision": lambda record: record.model.revision,
-    "precision": lambda record: record.precision,
-    "sampling": lambda record: str(sorted(record.sampling.items())),
-    "engine": lambda record: f"{record.engine} {record.engine_version}",
-    "hardware": hardware_of,
+# What the two must have in common: its name in words, and its columns of the table runs.
+ALIKE = {
+    "model": ["model"],
+    "model revision": ["model_revision"],
+    "precision": ["precision"],
+    "sampling": ["sampling"],
+    "engine": ["engine", "engine_version"],
+    "hardware": ["hardware"],
 }
+RUN = ["boot", "run"]
 REQUEST = ["boot", "run", "request_id"]
 
 
@@ -42,54 +41,48 @@ class Pair:
         return f"{self.workload}.streams_{self.streams}"
 
 
-def pairs_of(tables: Tables, records: Iterable[Record]) -> list[Pair]:
+def pairs_of(tables: Tables) -> list[Pair]:
     """The pairs, sorted by workload and streams: runs of one name in boots of one name, one server of them without speculation.
 
     Only runs that a record describes have a pair; session traffic, which has no number of streams, has none.
     """
-    described = {run_label(record): record for record in records}
-    rungs: dict[tuple[str, int], dict[bool, dict[tuple[str, str], list[Record]]]] = {}
-    counters = tables.counters
-    columns = (run_labels(counters), counters["workload"].astype(str), numbers(counters, "streams"), tables.drafting)
-    for label, workload, streams, drafting in zip(*columns, strict=True):
-        if label in described and np.isfinite(streams):
-            record = described[label]
-            runs = rungs.setdefault((workload, int(streams)), {True: {}, False: {}})[bool(drafting)]
-            runs.setdefault((record.boot, record.run), []).append(record)
+    drafting = set(run_labels(tables.counters[tables.drafting]))
+    runs = tables.described[np.isfinite(numbers(tables.described, "streams"))]
     labels = run_labels(tables.requests)
-    return [
-        _pair(workload, streams, sides[True], sides[False], tables.requests, labels)
-        for (workload, streams), sides in sorted(rungs.items())
-        if sides[True] and sides[False]
-    ]
+    found: list[Pair] = []
+    for (workload, _), rung in runs.groupby(["workload", "streams"], sort=True):
+        speculating, streams = run_labels(rung).isin(drafting), int(numbers(rung, "streams")[0])
+        if speculating.any() and not speculating.all():
+            found.append(_pair(str(workload), streams, rung[speculating], rung[~speculating], tables.requests, labels))
+    return found
 
 
 def _pair(
     workload: str,
     streams: int,
-    speculating: Mapping[tuple[str, str], list[Record]],
-    baseline: Mapping[tuple[str, str], list[Record]],
+    speculating: pd.DataFrame,
+    baseline: pd.DataFrame,
     requests: pd.DataFrame,
     labels: "pd.Series[str]",
 ) -> Pair:
-    shared = sorted(speculating.keys() & baseline.keys())
-    records = [[record for key in shared for record in side[key]] for side in (speculating, baseline)]
-    with_it, without = (
-        requests[labels.isin([run_label(one) for one in side])].sort_values(REQUEST, kind="stable") for side in records
-    )
-    if not shared:
+    keys = [pd.MultiIndex.from_frame(side[RUN]) for side in (speculating, baseline)]
+    shared = keys[0].intersection(keys[1])
+    runs = [side[key.isin(shared)] for side, key in zip((speculating, baseline), keys, strict=True)]
+    with_it, without = (requests[labels.isin(run_labels(side))].sort_values(REQUEST, kind="stable") for side in runs)
+    if shared.empty:
         unlike: str | None = "no run without speculation has the name and the boot of one with it"
-    elif max(map(len, records)) > len(shared):
+    elif max(map(len, runs)) > len(shared):
         unlike = "several servers executed the same run"
     else:
-        unlike = _unlike_records(*records) or _unlike_requests(with_it, without)
-    greedy = all(record.sampling.get("temperature") == 0 for side in records for record in side)
-    return Pair(workload, streams, with_it, without, bool(shared) and greedy, unlike)
+        unlike = _unlike_runs(*runs) or _unlike_requests(with_it, without)
+    samplings = pd.concat(runs)["sampling"]
+    greedy = not shared.empty and all(json.loads(sampling).get("temperature") == 0 for sampling in samplings)
+    return Pair(workload, streams, with_it, without, greedy, unlike)
 
 
-def _unlike_records(speculating: list[Record], baseline: list[Record]) -> str | None:
-    for name, of in ALIKE.items():
-        found = ["; ".join(sorted({of(record) for record in side})) for side in (speculating, baseline)]
+def _unlike_runs(speculating: pd.DataFrame, baseline: pd.DataFrame) -> str | None:
+    for name, columns in ALIKE.items():
+        found = ["; ".join(sorted(set(side[columns].agg(" ".join, axis=1)))) for side in (speculating, baseline)]
         if found[0] != found[1]:
             return f"not comparable: the {name} is {found[0]} with speculation and {found[1]} without"
     return None

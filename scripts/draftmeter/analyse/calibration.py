@@ -6,7 +6,7 @@ independent, so that the variance of sum(accepted_k - share * drafts) is the sum
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError
 
 from draftmeter.analyse.facts import AnalysisError, rounded
-from draftmeter.analyse.tables import Tables, by_position, numbers, run_label, run_labels
+from draftmeter.analyse.tables import Tables, by_position, numbers, run_labels
 from draftmeter.facts import CalibrationRow
-from draftmeter.record.run import Record
 from draftmeter.strict import Strict
 from draftmeter.study.archive import Archive, StoredWorkload
 from draftmeter.study.schema import Sampling, Study, Workload
@@ -86,38 +85,36 @@ def read_known_answer(path: Path) -> KnownAnswer:
     )
 
 
-def calibrate(study: Study | Archive, tables: Tables, records: Iterable[Record], known: KnownAnswer) -> list[CalibrationRow]:
+def calibrate(study: Study | Archive, tables: Tables, known: KnownAnswer) -> list[CalibrationRow]:
     """One row for each run (each category of session traffic) and each position, for tokens per step, verified and emitted.
 
-    Of runs of a known-answer model alone. The `records` say how their requests were sampled; what no record describes has no
-    exact figures.
+    Of runs of a known-answer model alone. The table runs says how their requests were sampled; what no record describes has
+    no exact figures.
     """
     boots = tables.counters.groupby("server")["boot"].nunique().to_dict()
-    labels = run_labels(tables.counters)
     rows: list[CalibrationRow] = []
-    described = [record for record in records if record.of_known_answer]
-    for record in sorted(described, key=lambda record: (record.server, record.boot, record.run)):
-        part = tables.of_runs(tables.counters[labels == run_label(record)])
-        if part.counters.empty:
-            continue
-        suffix = f", {record.boot}" if boots[record.server] > 1 else ""
-        for subject, requests in _subjects(study.workloads[record.workload], record.run, part.requests):
+    described = tables.described
+    calibrating = described[described["of_known_answer"].astype(bool)].sort_values(["server", "boot", "run"], kind="stable")
+    for label, run in zip(run_labels(calibrating), calibrating.to_dict("records"), strict=True):
+        part = tables.of_runs(calibrating[run_labels(calibrating) == label])
+        suffix = f", {run['boot']}" if boots[run["server"]] > 1 else ""
+        for subject, requests in _subjects(study.workloads[run["workload"]], run["run"], part.requests):
             rows += _compare(
-                _Subject(record.server, record.run, subject + suffix),
+                _Subject(run["server"], run["run"], subject + suffix),
                 requests,
                 part.k,
-                _sampling(record),
+                _sampling(label, run["sampling"]),
                 known,
                 study.analysis.z_limit,
             )
     return rows
 
 
-def _sampling(record: Record) -> Sampling:
+def _sampling(label: str, text: str) -> Sampling:
     try:
-        return Sampling.model_validate(record.sampling)
+        return Sampling.model_validate(json.loads(text))
     except ValidationError as error:
-        raise AnalysisError(f"record of {run_label(record)}, sampling: {error}") from error
+        raise AnalysisError(f"table runs, {label}, sampling: {error}") from error
 
 
 @dataclass(frozen=True)

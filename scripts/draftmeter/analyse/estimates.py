@@ -1,6 +1,5 @@
 """From tables to what results/estimates holds: the facts, the rows of Table 1 and of the figures, the calibration."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +24,8 @@ from draftmeter.analyse.setup import setup_rows
 from draftmeter.analyse.speed import speed_facts
 from draftmeter.analyse.surveyed import Surveyed, surveyed
 from draftmeter.analyse.table1 import keys_of, table1_rows
-from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
+from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import CalibrationRow, Claim, Comparison, Fact
-from draftmeter.record.run import Record
 from draftmeter.study.archive import Archive
 from draftmeter.study.plan import derive_seed
 from draftmeter.study.schema import Study
@@ -51,17 +49,15 @@ class Estimates:
     calibration: list[CalibrationRow]
 
 
-def estimate(
-    study: Study | Archive, tables: Tables, records: Sequence[Record], known: KnownAnswer | None, published: Published | None
-) -> Estimates:
+def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, published: Published | None) -> Estimates:
     """Everything the analysis has to say. `known` are the exact figures of a known-answer model that was served.
 
     A study of a served model is compared with what was `published`; its runs of a known-answer model calibrate, and no more.
     """
-    _require_kind(study, records, known, published)
+    _require_kind(study, tables, known, published)
     _require_workloads(study, tables)
-    measured = _measured(study, tables, records)
-    facts = _all_workloads(study, measured, records)
+    measured = _measured(study, tables)
+    facts = _all_workloads(study, measured)
     production = measured.of_workload(study.report.production)
     seed, analysis = study.study.seed, study.analysis
     log = log_lines(production.intervals, production.k)
@@ -82,7 +78,7 @@ def estimate(
     if published is not None:
         facts |= _joined_facts(study, found, production.k)
         claims, compared = _beside(published, study, facts)
-    calibration = [] if known is None else calibrate(study, tables, records, known)
+    calibration = [] if known is None else calibrate(study, tables, known)
     columns, table1 = table1_rows(study, measured, facts)
     content = {
         "study": {
@@ -96,7 +92,7 @@ def estimate(
             "z_limit": analysis.z_limit,
             "authors": study.report.authors,
         },
-        "setup": [row.model_dump(mode="json") for row in setup_rows(records, tables)],
+        "setup": [row.model_dump(mode="json") for row in setup_rows(tables)],
         "facts": {key: fact.model_dump(mode="json") for key, fact in facts.items()},
         "labels": _labels(study, facts),
         "table1": [keys_of(row, facts) for row in table1],
@@ -123,14 +119,13 @@ def _labels(study: Study | Archive, facts: dict[str, Fact]) -> dict[str, str]:
     return {name: study.workloads[name].label for name in names if f"{name}.drafts" in facts}
 
 
-def _require_kind(
-    study: Study | Archive, records: Sequence[Record], known: KnownAnswer | None, published: Published | None
-) -> None:
+def _require_kind(study: Study | Archive, tables: Tables, known: KnownAnswer | None, published: Published | None) -> None:
     kind = study.study.kind
-    others = sorted({record.study_kind for record in records} - {kind})
+    records = tables.described
+    others = sorted(set(records["study_kind"]) - {kind})
     if others:
         raise AnalysisError(f"study.kind: found {kind}, but the records say {', '.join(others)}; give the kind of the records")
-    served = kind == "known_answer" or any(record.of_known_answer for record in records)
+    served = kind == "known_answer" or bool(records["of_known_answer"].any())
     if (known is not None) != served and not (known is None and isinstance(study, Archive)):
         raise AnalysisError(
             f"study.kind: found {kind} {'without' if known is None else 'with'} a known_answer.json; "
@@ -160,15 +155,16 @@ def _require_workloads(study: Study | Archive, tables: Tables) -> None:
         raise AnalysisError(f"table counters: workload {strangers[0]!r} is not in the config; it has {sorted(study.workloads)}")
 
 
-def _measured(study: Study | Archive, tables: Tables, records: Sequence[Record]) -> Tables:
+def _measured(study: Study | Archive, tables: Tables) -> Tables:
     """The rows of what the study is about: beside another model, a known-answer model shows only that the instrument is right."""
-    calibrating = [run_label(record) for record in records if record.of_known_answer]
-    if study.study.kind == "known_answer" or not calibrating:
+    records = tables.described
+    calibrating = run_labels(records[records["of_known_answer"].astype(bool)])
+    if study.study.kind == "known_answer" or calibrating.empty:
         return tables
     return tables.of_runs(tables.counters[~run_labels(tables.counters).isin(calibrating)])
 
 
-def _all_workloads(study: Study | Archive, tables: Tables, records: Sequence[Record]) -> dict[str, Fact]:
+def _all_workloads(study: Study | Archive, tables: Tables) -> dict[str, Fact]:
     drafting = set(tables.counters.loc[tables.drafting, "workload"].astype(str))
     reported = [study.report.production, *study.report.controlled]
     for workload in reported:
@@ -177,7 +173,7 @@ def _all_workloads(study: Study | Archive, tables: Tables, records: Sequence[Rec
                 f"table counters: no record of workload {workload!r}, which the report needs, from a server that makes drafts; "
                 "known-answer models beside another one, and runs without speculation, do not count"
             )
-    pairs = pairs_of(tables, records)
+    pairs = pairs_of(tables)
     confidence = study.analysis.confidence
     facts: dict[str, Fact] = {}
     for workload in [*dict.fromkeys(reported), *sorted(drafting - set(reported))]:

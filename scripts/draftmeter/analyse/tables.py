@@ -12,13 +12,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.record.run import Record
 from draftmeter.strict import write_atomically
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 RUN_KEYS = ["server", "boot", "attempt", "run"]
+RUNS = [
+    *RUN_KEYS,
+    "workload",
+    "streams",
+    "source",
+    "study_kind",
+    "replicate",
+    "of_known_answer",
+    "sampling",
+    "model",
+    "model_revision",
+]
+RUNS += ["precision", "method", "k", "engine", "engine_version", "attention_backend", "corrections", "log_interval_s"]
+RUNS += ["hardware", "gpus", "driver", "git_commit", "git_dirty"]
 COUNTERS = ["source", *RUN_KEYS, "workload", "streams", "model", "engine_version", "counted_by", "k", "drafts"]
 COUNTERS += ["draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "requests_finished", "restarts", "reasoning"]
 COUNTERS += ["seconds"]
@@ -43,12 +56,13 @@ CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "toleranc
 
 @dataclass(frozen=True)
 class Tables:
-    """The four tables; each row says its server, boot, attempt and run."""
+    """The five tables; each row says its server, boot, attempt and run."""
 
     counters: pd.DataFrame
     intervals: pd.DataFrame
     requests: pd.DataFrame
     checks: pd.DataFrame
+    runs: pd.DataFrame
 
     def of_workload(self, workload: str) -> "Tables":
         """The rows of one workload, but for its runs without speculation; the checks, which name no workload, stay whole."""
@@ -67,6 +81,7 @@ class Tables:
             intervals=self.intervals[self.intervals["workload"] == workload],
             requests=self.requests[self.requests["workload"] == workload],
             checks=self.checks,
+            runs=self.runs[self.runs["workload"] == workload],
         )
 
     @property
@@ -79,9 +94,14 @@ class Tables:
         keep = set(run_labels(runs))
         return Tables(*(table[run_labels(table).isin(keep)] for table in self.all()))
 
-    def all(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """Counters, intervals, requests, checks."""
-        return self.counters, self.intervals, self.requests, self.checks
+    def all(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """Counters, intervals, requests, checks, runs."""
+        return self.counters, self.intervals, self.requests, self.checks, self.runs
+
+    @property
+    def described(self) -> pd.DataFrame:
+        """The rows of the runs that a study's record describes; of stored files less is known."""
+        return self.runs[self.runs["study_kind"].notna()]
 
     @property
     def ks(self) -> set[int]:
@@ -110,9 +130,9 @@ class Tables:
         return found[0] if found else 0
 
 
-def read_tables(counters: Path, intervals: Path, requests: Path, checks: Path) -> Tables:
+def read_tables(counters: Path, intervals: Path, requests: Path, checks: Path, runs: Path) -> Tables:
     """Read and check the tables; raise :class:`AnalysisError` with the file and what is wrong with it."""
-    tables = Tables(*(_read(path) for path in (counters, intervals, requests, checks)))
+    tables = Tables(*(_read(path) for path in (counters, intervals, requests, checks, runs)))
     check_tables(tables)
     return tables
 
@@ -137,6 +157,7 @@ def check_tables(tables: Tables) -> None:
     _require(tables.requests, "requests", REQUESTS)
     _require(tables.requests, "requests", by_position, f" (K = {k})")
     _require(tables.checks, "checks", CHECKS)
+    _require(tables.runs, "runs", RUNS)
     for (server, boot, run), rows in tables.counters.groupby(["server", "boot", "run"], sort=True):
         if len(rows) > 1:
             raise AnalysisError(
@@ -144,10 +165,12 @@ def check_tables(tables: Tables) -> None:
                 f"{sorted(int(a) for a in rows['attempt'])}); a run counts once, from the attempt that boot.json names"
             )
     counted = set(run_labels(tables.counters))
-    for name, table in zip(("intervals", "requests", "checks"), tables.all()[1:], strict=True):
+    for name, table in zip(("intervals", "requests", "checks", "runs"), tables.all()[1:], strict=True):
         strangers = sorted(set(run_labels(table)) - counted)
         if strangers:
             raise AnalysisError(f"table {name}: found rows of {strangers[0]}, for which the table counters has no row")
+    if missing := sorted(counted - set(run_labels(tables.runs))):
+        raise AnalysisError(f"table runs: found no row of {missing[0]}, for which the table counters has one")
 
 
 def run_labels(table: pd.DataFrame) -> "pd.Series[str]":
@@ -155,11 +178,6 @@ def run_labels(table: pd.DataFrame) -> "pd.Series[str]":
     columns = (table[key].tolist() for key in RUN_KEYS)
     labels = [f"{server}/{boot}/attempt-{attempt}/{run}" for server, boot, attempt, run in zip(*columns, strict=True)]
     return pd.Series(labels, index=table.index, dtype=str)
-
-
-def run_label(record: Record) -> str:
-    """The same text for a record."""
-    return f"{record.server}/{record.boot}/attempt-{record.attempt}/{record.run}"
 
 
 def position_columns(k: int) -> list[str]:

@@ -1,1 +1,1 @@
-"""Records and stored files in, tidy tables and cross-checks out."""
+"""Any file of a server in, tidy tables out: logs, /metrics texts, records, folders of them."""

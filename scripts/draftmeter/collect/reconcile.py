@@ -1,7 +1,8 @@
-"""The cross-checks of one record: three sources that must say the same, and identities within the counters.
+"""The cross-checks of one record: three sources that must say the same, and identities of counts.
 
-Counters are the truth for the server, per-request metrics for our requests, log lines for intervals. Every residual is
-`found - expected`: counters above own requests are other clients, lines below counters are missing log.
+Counters are the truth for the server, per-request metrics for our requests, log lines for
+intervals. Every residual is `found - expected`: counters above own requests are other clients,
+lines below counters are missing log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,22 +11,30 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
-from draftmeter.collect.reading.columns import position_names, positions_of
+from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_COUNTERS, position_names, positions_of
 from draftmeter.formats.counters import Counters, EngineReading, fallen
 from draftmeter.record.run import Record, RequestRow
 
-# 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a double.
+# 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a
+# double.
 ROUNDING = 1e-12
 # Time stamps of lines have a resolution of one second.
 STAMP_S = 1.0
 FEWEST_LINES = 5
+SAME_START, NO_FALL = OF_PROCESS = ("start time unchanged", "counters never fall")
+"""The checks that both readings are of one server process."""
+LINE_COUNTS = {"draft tokens": "draft_tokens", "accepted": "accepted"}
+"""What log lines are compared in with counters, and its column."""
 NO_LINE = "the log has no SpecDecoding line of this run"
 _NO_DRAFT = "the server made no draft during the run"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of a record. Unknown: `found`, `expected` or both are null, and `reason` says why."""
+    """One check of a record.
+
+    Unknown: `found`, `expected` or both are None, and `reason` says why.
+    """
 
     check: str
     expected: float | None
@@ -39,7 +48,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of one record: two readings with their difference, its requests and its intervals."""
+    """The sources of one record: two readings with their difference, requests and intervals."""
 
     record: Record
     before: EngineReading
@@ -51,7 +60,7 @@ class Sources:
 
 
 def reconcile(sources: Sources) -> list[Check]:
-    """All checks of a record, in a fixed order; of a server without speculation those that ask for no drafts."""
+    """All checks of a record, in a fixed order; without speculation those that need no drafts."""
     counts = sources.counts
     if not counts.k:
         return [*_check_process(sources), *_check_finished(sources), *_check_output(sources)]
@@ -71,7 +80,7 @@ def _check_process(sources: Sources) -> list[Check]:
     lower = fallen(before.counters, after.counters)
     return [
         _compare(
-            "start time unchanged",
+            SAME_START,
             before.start_time,
             after.start_time,
             "s",
@@ -79,7 +88,7 @@ def _check_process(sources: Sources) -> list[Check]:
             cause="the server restarted between the scrapes",
         ),
         _compare(
-            "counters never fall",
+            NO_FALL,
             0,
             len(lower),
             "counters",
@@ -89,7 +98,7 @@ def _check_process(sources: Sources) -> list[Check]:
 
 
 def check_counts(row: Mapping[str, Any]) -> list[Check]:
-    """The checks of stored counts, a row of the table counters: what must hold within them, whoever counted."""
+    """The checks of a row of the table counters: what must hold within it, whoever counted."""
     drafted, accepted, drafts = row["draft_tokens"], row["accepted"], row["drafts"]
     above = None if drafted is None or accepted is None else max(0, accepted - drafted)
     at = [row[name] for name in position_names(positions_of(row))]
@@ -106,7 +115,10 @@ def check_counts(row: Mapping[str, Any]) -> list[Check]:
 
 
 def _check_identities(drafts: int | None, accepted: int | None, at: Sequence[int] | None, reason: str) -> list[Check]:
-    """What must hold within counts, whatever the server accepted; `reason` is why there is no mean, or no count at a position."""
+    """What must hold within counts, whatever the server accepted.
+
+    `reason` is why there is no mean, or no count at a position.
+    """
     total = rises = mean_length = one_plus_shares = None
     if drafts is not None and at is not None:
         total = sum(at)
@@ -169,7 +181,10 @@ def _histogram_adds_up(row: RequestRow) -> bool:
 
 
 def _check_counters_against_requests(sources: Sources) -> list[Check]:
-    """The server's counters against the sums over our requests; residuals above 0 are other clients."""
+    """The server's counters against the sums over our requests.
+
+    Residuals above 0 are other clients.
+    """
     counts, rows = sources.counts, sources.requests
     compare = partial(_compare_with_requests, rows)
     own_drafts, reason = _sum_over_requests(rows, lambda row: row.drafts)
@@ -209,7 +224,7 @@ def _compare_with_requests(
 
 
 def accepted_at(row: RequestRow, k: int) -> int | None:
-    """Drafts of a request of which at least k tokens were accepted; null without a histogram."""
+    """Drafts of a request of which at least k tokens were accepted; None without a histogram."""
     return None if row.acceptance_histogram is None else sum(row.acceptance_histogram[k:])
 
 
@@ -224,19 +239,63 @@ def _sum_over_requests(rows: Sequence[RequestRow], of_row: Callable[[RequestRow]
 def _check_counters_against_lines(sources: Sources) -> list[Check]:
     """The sums over the log's intervals against the counters; residuals below 0 are missing log."""
     counts, intervals = sources.counts, sources.intervals
-    drafted = sum(interval["drafted"] for interval in intervals) if intervals else None
-    accepted = sum(interval["accepted"] for interval in intervals) if intervals else None
+    counted = {"draft_tokens": counts.draft_tokens, "accepted": counts.accepted}
+    summed = {"draft_tokens": sum(row["drafted"] for row in intervals), "accepted": sum(row["accepted"] for row in intervals)}
+    return check_lines(counted, summed if intervals else {}, NO_LINE)
+
+
+def check_lines(counters: Mapping[str, Any], lines: Mapping[str, Any], no_line: str) -> list[Check]:
+    """Draft tokens and accepted tokens of log lines less those of counters.
+
+    Both are rows of the table counters. `no_line` is why the lines do not say a number.
+    """
     return [
-        _compare("lines against counters: draft tokens", counts.draft_tokens, drafted, "tokens", reason=NO_LINE),
-        _compare("lines against counters: accepted", counts.accepted, accepted, "tokens", reason=NO_LINE),
+        _compare(
+            f"lines against counters: {what}",
+            counters.get(column),
+            lines.get(column),
+            "tokens",
+            reason=no_line if lines.get(column) is None else "there is no such counter, or several models have one",
+        )
+        for what, column in LINE_COUNTS.items()
     ]
+
+
+def lines_against_counters(counters: Sequence[Mapping[str, Any]], lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same comparison for reading.json: both counts of tokens, and lines less counters.
+
+    `unknown` is why there is no difference where there is none.
+    """
+    counted = _total([row for row in counters if row["counted_by"] == COUNTED_BY_COUNTERS])
+    none = "there are no log lines with drafts" if not lines else "a log line does not say it, or those of several models do"
+    checks = check_lines(counted, _total(lines), none)
+    return {
+        column: {
+            "counters": _whole(check.expected),
+            "lines": _whole(check.found),
+            "difference": _whole(check.residual),
+            "unknown": check.reason if check.status == "unknown" else None,
+        }
+        for column, check in zip(LINE_COUNTS.values(), checks, strict=True)
+    }
+
+
+def _total(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The row of all engines, if there is only one model."""
+    totals = [row for row in rows if row["engine"] == ALL_ENGINES]
+    return totals[0] if len(totals) == 1 else {}
+
+
+def _whole(count: float | None) -> int | None:
+    return None if count is None else int(count)
 
 
 def _check_times_of_lines(sources: Sources) -> list[Check]:
     """That the log's clock and interval are those of the record.
 
-    An interval without a draft leaves no line, so that only the smallest distance of lines can be one interval. Where it
-    is larger, idle intervals may lie between all lines, or the server's interval is longer: that cannot be told apart.
+    An interval without a draft leaves no line, so that only the smallest distance of lines can be
+    one interval. Where it is larger, idle intervals may lie between all lines, or the server's
+    interval is longer: that cannot be told apart.
     """
     record, times = sources.record, [interval["end"] for interval in sources.intervals]
     outside = spacing = None
@@ -280,7 +339,7 @@ def _compare(
     reason: str = "",
     cause: str = "",
 ) -> Check:
-    """`reason` explains a null; `cause` is what a difference would come from. Each is left out where it does not apply."""
+    """`reason` explains a None, `cause` a difference; each is left out where it does not apply."""
     if expected is None or found is None:
         return Check(check, _float(expected), _float(found), None, unit, tolerance, "unknown", reason)
     residual = found - expected

@@ -1,91 +1,108 @@
-"""Records and stored files to the four tables of the collect stage: counters, intervals, requests, checks.
+"""The five tables of the collect stage from records and stored files.
 
-Each row says its source, server, boot, attempt and run; the other columns are those of :mod:`draftmeter.collect.reading.columns`
-and of the schemas below.
+A study's record, and every stored file, becomes a source as in :mod:`draftmeter.collect.read`, and
+a source becomes a run. What draftmeter wrote itself must be whole: a problem that reading only
+reports for other files is an error here.
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from draftmeter.collect.reading import columns
-from draftmeter.collect.reading.columns import REAL, TEXT, WHOLE, position_names, schema_of, table_of, widened
-from draftmeter.collect.reading.requests import requests_table
-from draftmeter.collect.reconcile import Check, Sources, reconcile
-from draftmeter.collect.stored import CollectError, read_stored
-from draftmeter.formats.counters import EngineReading, add_up
-from draftmeter.formats.log import Known, read_log
-from draftmeter.formats.metrics import Metrics, MetricsError, difference, read_strict
-from draftmeter.record.run import Boot, BootRun, Record, RecordError, open_raw, read_boot, read_raw, read_record, read_requests
+from draftmeter.collect.columns import (
+    ALL_ENGINES,
+    OF_RUN,
+    RUN,
+    STUDY_TABLES,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    positions_of,
+    schema_of,
+    table_of,
+    widened,
+)
+from draftmeter.collect.inputs import InputError, Settings, find_inputs
+from draftmeter.collect.read import read_input
+from draftmeter.collect.reconcile import Check, check_counts
+from draftmeter.collect.records import read_study_record
+from draftmeter.collect.source import Row, Source
+from draftmeter.collect.texts import NOT_ADDED, join_texts
+from draftmeter.record.run import Boot, BootRun, RecordError, read_boot
 from draftmeter.strict import write_atomically
 from draftmeter.study.archive import StoredSource
 
-RUN = {"server": TEXT, "boot": TEXT, "attempt": WHOLE, "run": TEXT}
-OF_RUN = {"reasoning": TEXT, "streams": WHOLE, "order": WHOLE, "engine_version": TEXT}
-CHECKS = {
-    **RUN,
-    "check": TEXT,
-    "expected": REAL,
-    "found": REAL,
-    "residual": REAL,
-    "unit": TEXT,
-    "tolerance": REAL,
-    "status": TEXT,
-    "reason": TEXT,
-}
+logger = logging.getLogger(__name__)
+
+# Endings that say how a file is stored, and not what it is of.
+_ENDINGS = re.compile(r"(\.(gz|zst|log|txt|prom|jsonl?))+$")
+
+WAY_OUT = (
+    "keep the texts of one server process in this workload, and leave the others out or give each a workload of its own; "
+    "`draftmeter watch` counts over restarts"
+)
 
 
-def _with_run(read: Mapping[str, pa.DataType], *, more: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
-    return {"source": TEXT, **RUN, "workload": TEXT, **more, **{name: kind for name, kind in read.items() if name != "source"}}
-
-
-INTERVALS = _with_run(columns.INTERVALS, more={})
-REQUESTS = _with_run(columns.REQUESTS, more={})
-COUNTERS = {name: kind for name, kind in _with_run(columns.COUNTERS, more=OF_RUN).items() if name != "engine"}
+class CollectError(ValueError):
+    """Records or files that cannot become tables: which, what was found, what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The four tables; first the records by server, replicate, attempt and run, then stored files in the order given."""
+    """The five tables.
 
+    First the records by server, replicate, attempt and run, then stored files in the order given.
+    """
+
+    runs: pd.DataFrame
     counters: pd.DataFrame
     intervals: pd.DataFrame
     requests: pd.DataFrame
     checks: pd.DataFrame
 
 
+@dataclass(frozen=True)
+class _Run:
+    """One source as a run: its identity (source, server, boot, ...), and its rows without that."""
+
+    identity: Row
+    described: Row
+    counters: Row
+    checks: Sequence[Check]
+    source: Source
+
+
 def build_tables(boot_paths: Iterable[Path], stored: Sequence[StoredSource] = ()) -> Tables:
-    """Read every run that these boot.json files list, and the stored files; raise :class:`CollectError` naming a bad one."""
-    runs = [_read_run(boot, path.parent, run) for boot, path in _read_boots(boot_paths) for run in boot.runs]
-    runs.sort(key=lambda sources: _order_of(sources.record))
-    files = read_stored(stored, taken={sources.record.server for sources in runs})
-    if not runs and not files:
+    """Read every run that these boot.json files list, and the stored files.
+
+    Raises :class:`CollectError` naming a bad one.
+    """
+    records = [_read_record(boot, path.parent, run) for boot, path in _read_boots(boot_paths) for run in boot.runs]
+    runs = [_run_of_record(source) for source in sorted(records, key=_order_of)]
+    runs += _runs_of_files(stored, {source.run["server"] for source in records})
+    if not runs:
         raise CollectError("the boots list no runs; nothing was measured")
-    k = max([*(sources.counts.k or 0 for sources in runs), *(file.k for file in files)])
-    intervals, requests = ([table_of([], kinds, k)] for kinds in (INTERVALS, REQUESTS))
-    counters: list[dict[str, Any]] = []
-    checks: list[dict[str, Any]] = []
-    for sources in runs:
-        own, identity = sources.counts.k or 0, _identity(sources.record)
-        intervals.append(_labelled(table_of(sources.intervals, columns.INTERVALS, own), identity, INTERVALS, k))
-        requests.append(_labelled(requests_table("", sources.requests, own), identity, REQUESTS, k))
-        counters.append(_counters_row(sources))
-        checks += [_check_row(identity, check) for check in reconcile(sources)]
-    for file in files:
-        intervals += [_labelled(batch, file.identity, INTERVALS, k) for batch in file.batches()]
-        counters.append({**file.identity, **file.counters})
-        checks += [_check_row(file.identity, check) for check in file.checks]
+    k = max(positions_of(run.counters) for run in runs)
+    intervals = [_of_run(run, batch, "intervals", k) for run in runs for batch in run.source.batches()]
+    requests = [_of_run(run, run.source.requests, "requests", k) for run in runs if run.source.requests is not None]
+    identities = [{name: run.identity[name] for name in RUN} for run in runs]
+    checks = [{**identity, **asdict(check)} for identity, run in zip(identities, runs, strict=True) for check in run.checks]
+    nothing = {name: table_of([], STUDY_TABLES[name], k) for name in ("intervals", "requests")}
     return Tables(
-        counters=_frame(table_of(counters, COUNTERS, k)),
-        intervals=_frame(pa.concat_tables(intervals)),
-        requests=_frame(pa.concat_tables(requests)),
-        checks=_frame(table_of(checks, CHECKS, 0)),
+        runs=_frame(table_of([{**run.identity, **run.described} for run in runs], STUDY_TABLES["runs"], 0), _TRUTHS),
+        counters=_frame(table_of([{**run.identity, **run.counters} for run in runs], STUDY_TABLES["counters"], k)),
+        intervals=_frame(pa.concat_tables([nothing["intervals"], *intervals])),
+        requests=_frame(pa.concat_tables([nothing["requests"], *requests])),
+        checks=_frame(table_of(checks, STUDY_TABLES["checks"], 0)),
     )
 
 
@@ -113,110 +130,128 @@ def _read_boots(paths: Iterable[Path]) -> list[tuple[Boot, Path]]:
     return list(boots.values())
 
 
-def _read_run(boot: Boot, boot_folder: Path, run: BootRun) -> Sources:
+def _read_record(boot: Boot, boot_folder: Path, run: BootRun) -> Source:
+    """A record that boot.json lists; every problem of it is an error."""
     folder = boot_folder / run.path
-    try:
-        record = read_record(folder)
-        _require_same_run(boot, run, record)
-        speculation = record.speculative is not None
-        before, after = (_read_metrics(folder, f"metrics-{moment}.prom", speculation) for moment in ("before", "after"))
-        counts = add_up(list(difference(before, after).values()))
-        first, last = before.rows()[0], after.rows()[0]
-        _require_same_k(record, last)
-        return Sources(
-            record=record,
-            before=first,
-            after=last,
-            counts=counts,
-            requests=read_requests(folder),
-            intervals=_read_intervals(folder, record, counts.k or 0),
-        )
-    except RecordError as error:
-        raise CollectError(str(error)) from error  # it names the file
-    except (MetricsError, CollectError) as error:
-        raise CollectError(f"{folder}: {error}") from error
-
-
-def _require_same_run(boot: Boot, run: BootRun, record: Record) -> None:
+    source = read_study_record(str(folder), folder)
+    if source.unusable is not None:
+        raise CollectError(source.unusable)  # it names the file
     listed = (boot.study, boot.server, boot.boot, boot.replicate, run.run, run.attempt, run.fingerprint)
-    found = (record.study, record.server, record.boot, record.replicate, record.run, record.attempt, record.fingerprint)
+    found = tuple(source.run[name] for name in ("study", "server", "boot", "replicate", "run", "attempt", "fingerprint"))
     if listed != found:
-        raise CollectError(f"record.json is of {found}; boot.json lists {listed} (study ... run, attempt, fingerprint)")
+        raise CollectError(f"{folder}: record.json is of {found}; boot.json lists {listed} (study ... run, attempt, fingerprint)")
+    if source.problems:
+        raise CollectError(f"{folder}: {'; '.join(source.problems)}")
+    return source
 
 
-def _require_same_k(record: Record, reading: EngineReading) -> None:
-    k = 0 if record.speculative is None else record.speculative.get("num_speculative_tokens")
-    found = reading.counters.k or 0
-    if k != found:
-        raise CollectError(f"the counters have {found} positions; record.json says num_speculative_tokens {k}")
+def _order_of(source: Source) -> tuple[Any, ...]:
+    return tuple(source.run[name] for name in ("server", "replicate", "boot", "attempt", "order", "run"))
 
 
-def _read_metrics(folder: Path, name: str, speculation: bool) -> Metrics:
+def _run_of_record(source: Source) -> _Run:
+    """Its source is the record's place in the tree of records."""
+    named = {name: source.run[name] for name in (*RUN, "workload")}
+    identity = {"source": "{server}/{boot}/attempt-{attempt}/{run}".format(**named), **named}
+    (row,) = (row for row in source.counters if row["engine"] == ALL_ENGINES)
+    counters = {**_without_names(row), **{name: source.run[name] for name in OF_RUN}}
+    return _Run(identity, source.run, counters, source.checks, source)
+
+
+def _runs_of_files(stored: Sequence[StoredSource], taken: set[str]) -> list[_Run]:
+    """Every usable file below `stored`, in order; raise :class:`CollectError` for one without any.
+
+    Each is a server of its own, named after its file by a name that is not `taken`.
+    """
+    sources = join_texts([source for one in stored for source in _read_stored(one)])
+    runs: list[_Run] = []
+    servers = set(taken)
+    for source in sources:
+        if NOT_ADDED in source.found:
+            raise CollectError(f"workload {source.run['workload']}: {source.found[NOT_ADDED]}; {WAY_OUT}")
+        server = _server_name(source.found.get("after", source.name), servers)
+        servers.add(server)
+        runs.append(_run_of_file(source, server))
+    return runs
+
+
+def _read_stored(stored: StoredSource) -> list[Source]:
+    """The usable sources below `stored`, named as the config gives them, with their workload."""
+    settings = Settings() if stored.settings is None else Settings(**stored.settings.model_dump())
     try:
-        return read_strict(read_raw(folder, name), speculation=speculation)
-    except MetricsError as error:
-        raise MetricsError(f"{name}: {error}") from error
+        inputs = find_inputs([stored.at])
+        read = [read_input(item, settings) for item in inputs.inputs]
+    except InputError as error:
+        raise CollectError(str(error)) from error
+    refused = [f"{skipped.name}: {skipped.reason}" for skipped in inputs.skipped]
+    refused += [f"{source.name}: {source.lacking}" for source in read if source.lacking is not None]
+    usable = [source for source in read if source.lacking is None]
+    if not usable:
+        raise CollectError(f"{stored.given}: nothing to be had from it: {'; '.join(refused) or 'found no file'}")
+    for reason in refused:
+        logger.warning("not read: %s", reason)
+    return [
+        replace(source, name=stored.given + source.name.removeprefix(stored.at), run={"workload": stored.workload})
+        for source in usable
+    ]
 
 
-def _read_intervals(folder: Path, record: Record, k: int) -> list[dict[str, Any]]:
-    """The intervals of a record's own log, of which a server of ours wrote every line: a damaged one is an error."""
-    known = Known(zone=record.time_zone, near_start=record.start, log_interval_s=record.log_interval_s, k=k or None)
-    with open_raw(folder, "server.log") as stream:
-        reading = read_log(stream, known)
-    rows = [row for batch in reading.batches() for row in batch.to_pylist()]
-    refused = [(refusal["offset"], refusal["reason"]) for refusal in reading.found.refused]
-    refused += [(row["offset"], f"found {row['k']} positions; expected K = {k}") for row in rows if row["k"] != k]
-    if refused:
-        offset, reason = min(refused)
-        raise CollectError(f"server.log, byte {offset}: {reason}; {len(refused)} such records in all")
-    return rows
+def _run_of_file(source: Source, server: str) -> _Run:
+    rows = [row for row in source.counters if row["engine"] == ALL_ENGINES]
+    if len(rows) != 1:
+        models = sorted({str(row.get("model")) for row in rows})
+        raise CollectError(f"{source.name}: found counters of the models {', '.join(models)}; a workload is of one model")
+    workload = source.run["workload"]
+    version = source.found.get("watched", {}).get("engine_version")
+    return _Run(
+        identity={
+            "source": source.name,
+            **{"server": server, "boot": "boot-1", "attempt": 1, "run": workload},
+            "workload": workload,
+        },
+        described={
+            "source_kind": source.kind,
+            **{name: rows[0].get(name) for name in ("model", "k", "start", "end")},
+            "engine": "vllm",
+            "engine_version": version,
+            "log_interval_s": (source.found.get("log") or source.found).get("log_interval_s"),
+        },
+        counters={**_without_names(rows[0]), "engine_version": version},
+        checks=check_counts(rows[0]),
+        source=source,
+    )
 
 
-def _order_of(record: Record) -> tuple[Any, ...]:
-    return record.server, record.replicate, record.boot, record.attempt, record.order, record.run
+def _server_name(source: str, taken: set[str]) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", _ENDINGS.sub("", Path(source).name.lower())).strip("-") or "server"
+    return next(free for free in _numbered(name) if free not in taken)
 
 
-def _identity(record: Record) -> dict[str, Any]:
-    """Which record a row is of; its source is the record's place in the tree of records."""
-    source = f"{record.server}/{record.boot}/attempt-{record.attempt}/{record.run}"
-    return {"source": source, **{name: getattr(record, name) for name in RUN}, "workload": record.workload}
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    number = 1
+    while True:
+        number += 1
+        yield f"{name}-{number}"
 
 
-def _counters_row(sources: Sources) -> dict[str, Any]:
-    record, values = sources.record, asdict(sources.counts)
-    del values["prefix_cache_queries"]
-    k = sources.counts.k or 0
-    start, end = (None if time is None else time.timestamp() for time in (record.first_sent, record.last_received))
-    return {
-        **_identity(record),
-        **{name: getattr(record, name) for name in OF_RUN},
-        "model": record.model.name,
-        "counted_by": columns.COUNTED_BY_COUNTERS,
-        "k": k,
-        **dict(zip(position_names(k), values.pop("accepted_per_position"), strict=True)),
-        "accepted_k_exact": True,
-        **values,
-        "start_time": sources.after.start_time,
-        "start": start,
-        "end": end,
-        "seconds": None if start is None or end is None else end - start,
-        # Both scrapes read one server process, or a check fails.
-        "restarts": 0,
-    }
+def _without_names(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in {"source", "engine"}}
 
 
-def _check_row(identity: Mapping[str, Any], check: Check) -> dict[str, Any]:
-    return {**{name: identity[name] for name in RUN}, **asdict(check)}
-
-
-def _labelled(table: pa.Table, identity: Mapping[str, Any], kinds: Mapping[str, pa.DataType], k: int) -> pa.Table:
+def _of_run(run: _Run, table: pa.Table, name: str, k: int) -> pa.Table:
     """Rows of one run with the columns that say which, and those that other runs have."""
-    own = [name for name in table.schema.names if name not in identity]
-    named = {name: pa.array([value] * table.num_rows, kinds[name]) for name, value in identity.items()}
-    return widened(pa.table({**named, **{name: table.column(name) for name in own}}), schema_of(kinds, k))
+    kinds = STUDY_TABLES[name]
+    named = {column: pa.array([value] * table.num_rows, kinds[column]) for column, value in run.identity.items()}
+    own = {column: table.column(column) for column in table.schema.names if column not in named}
+    return widened(pa.table({**named, **own}), schema_of(kinds, k))
 
 
-def _frame(table: pa.Table) -> pd.DataFrame:
-    nullable = {WHOLE: pd.Int64Dtype(), TEXT: pd.StringDtype(na_value=np.nan)}
+_TRUTHS: Mapping[pa.DataType, Any] = MappingProxyType({TRUTH: pd.BooleanDtype()})
+
+
+def _frame(table: pa.Table, more: Mapping[pa.DataType, Any] = MappingProxyType({})) -> pd.DataFrame:
+    """A table in the nullable types of pandas; `more` are those of further kinds of columns."""
+    nullable = {WHOLE: pd.Int64Dtype(), TEXT: pd.StringDtype(na_value=np.nan), **more}
     frame: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
     return frame

@@ -5,7 +5,7 @@
 import argparse
 import re
 
-from draftmeter.collect.reading.settings import INTERVALS_FROM, Settings
+from draftmeter.collect.inputs import INTERVALS_FROM, Settings
 from draftmeter.formats.utc_offset import parse_utc_offset, utc_offset_text
 from draftmeter.measure.watch.durations import DurationError, parse_duration
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftmeter.collect.reading.inputs import open_input
-from draftmeter.collect.reading.settings import Settings
-from draftmeter.collect.reading.source import LOG, METRICS_TEXT, STUDY, WATCHED, Row, Source
+from draftmeter.collect.inputs import Settings, open_input
+from draftmeter.collect.source import LOG, METRICS_TEXT, METRICS_TEXTS, STUDY, WATCHED, Row, Source
+from draftmeter.collect.texts import NOT_ADDED
 from draftmeter.commands.arguments import UnusableInput
 from draftmeter.commands.report import read_all
 from draftmeter.formats.metrics import read_metrics
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a config's models and an HTTP client are slow to import, an
 MODELS_LOCK = Path("models.lock.json")
 KIND = "server of a config"
 NOT_IN = "{} holds none"
+TEXT = "a /metrics text"
 FROM_POSITIONS = "the positions of the counters"
 
 
@@ -187,7 +188,11 @@ def of_source(source: Source) -> Availability:
         per_request_metrics=_requests(source),
         log_lines=_lines(source, log),
         intervals=source.kind == WATCHED and found["intervals_from"] == "counters",
-        problems=[*found.get("warnings", []), *(log.get("warnings", []) if log is not found else [])],
+        problems=[
+            *([found[NOT_ADDED]] if NOT_ADDED in found else []),
+            *found.get("warnings", []),
+            *(log.get("warnings", []) if log is not found else []),
+        ],
     )
 
 
@@ -232,12 +237,13 @@ def _requests(source: Source) -> Answer:
     if source.kind == STUDY:
         n = source.found["requests"]
         return Answer(n > 0, f"{n} requests")
-    return Answer(False, NOT_IN.format({LOG: "a log", METRICS_TEXT: "a /metrics text"}.get(source.kind, "a watched record")))
+    holder = {LOG: "a log", METRICS_TEXT: TEXT, METRICS_TEXTS: TEXT}.get(source.kind, "a watched record")
+    return Answer(False, NOT_IN.format(holder))
 
 
 def _lines(source: Source, log: dict[str, Any]) -> Answer:
     if not log:
-        return Answer(False, NOT_IN.format("a /metrics text" if source.kind == METRICS_TEXT else "the record"))
+        return Answer(False, NOT_IN.format(TEXT if source.kind in {METRICS_TEXT, METRICS_TEXTS} else "the record"))
     refused = f", {log['refused_count']} refused" if log["refused_count"] else ""
     wordings = ", ".join(log["wordings"]) or "none"
     return Answer(log["intervals"] > 0, f"{log['intervals']:,} intervals{refused}; wordings: {wordings}")
@@ -313,11 +319,12 @@ def _of_archive(path: Path, archive: "Archive") -> Availability:
 
     try:
         find_stored(archive, path.parent)
-        parts = [part for source in archive.sources for part in _parts(path.parent / source.path, source)]
+        sources = [one for source in archive.sources for one in _sources(path.parent / source.path, source)]
     except ConfigError as error:
         return _refused(path, str(error).splitlines())
     except UnusableInput as error:
         return _refused(path, [str(error)])
+    parts = [of_source(source) for source in sources]
     ks, intervals_s, versions = (
         list(dict.fromkeys(value for value in values if value is not None))
         for values in zip(*((part.k, part.log_interval_s, part.engine_version) for part in parts), strict=True)
@@ -337,14 +344,17 @@ def _of_archive(path: Path, archive: "Archive") -> Availability:
         log_lines=_together([part.log_lines for part in parts]),
         intervals=any(part.intervals for part in parts),
         problems=[f"{part.subject}: {problem}" for part in parts for problem in part.problems],
-        blocking=[f"{part.subject}: holds nothing that shows acceptance by position" for part in parts if not part.possible],
+        blocking=[
+            *(f"{part.subject}: holds nothing that shows acceptance by position" for part in parts if not part.possible),
+            *dict.fromkeys(source.found[NOT_ADDED] for source in sources if NOT_ADDED in source.found),
+        ],
     )
 
 
-def _parts(path: Path, source: "StoredFile") -> list[Availability]:
+def _sources(path: Path, source: "StoredFile") -> list[Source]:
     settings = Settings() if source.settings is None else Settings(**source.settings.model_dump())
     sources, _ = read_all([str(path)], settings)
-    return [of_source(one) for one in sources]
+    return sources
 
 
 def _together(answers: list[Answer]) -> Answer:

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from draftmeter.analyse.counts import IntervalSeries, Part, counts_of_row, counts_of_series
-from draftmeter.collect.reading.columns import ALL_ENGINES, COUNTED_BY_LINES, positions_of
-from draftmeter.collect.reading.source import METRICS_TEXT, Source
+from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_LINES, positions_of
+from draftmeter.collect.source import METRICS_TEXT, METRICS_TEXTS, Source
 
 WORDING_OF_COUNTERS = "counters"
 _NEEDED = {"process", "k", "drafts", "drafts_exact", "drafted", "accepted", "accepted_k_exact", "window_s", "wording"}
@@ -73,7 +73,7 @@ def _reasons(source: Source) -> dict[str, str]:
     reasons: dict[str, str] = {}
     if found.get("k") is None and found.get("k_from"):
         reasons["k"] = found["k_from"].removeprefix("unknown: ")
-    if source.kind == METRICS_TEXT:
+    if source.kind in {METRICS_TEXT, METRICS_TEXTS}:
         reasons |= {"seconds": "a /metrics text does not say when it was read", "restarts": "one reading shows none"}
         if problems := "; ".join(found.get("warnings", [])):
             counted = ("drafts", "draft_tokens", "accepted", "accepted_of_drafts", "drafted_of_drafts", "accepted_at")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from draftmeter.collect.reading.settings import Settings
+from draftmeter.collect.inputs import Settings
 from draftmeter.commands.arguments import UnusableInput, add_settings, duration, settings_of
 
 FAILED = 1
@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the tables; the exit code."""
-    from draftmeter.collect.reading.inputs import InputError  # noqa: PLC0415  pyarrow is slow to import
-    from draftmeter.collect.reading.reading import read_paths  # noqa: PLC0415
+    from draftmeter.collect.inputs import InputError  # noqa: PLC0415  pyarrow is slow to import
+    from draftmeter.collect.read import read_paths  # noqa: PLC0415
 
     if arguments.out.exists() and not arguments.out.is_dir():
         raise UnusableInput(f"--out: {arguments.out} is a file; expected a folder, or a name that is not there yet")
@@ -54,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     rows = ", ".join(f"{name} {n:,}" for name, n in reading.rows.items())
     sources = "1 source" if reading.sources == 1 else f"{reading.sources} sources"
     print(f"{arguments.out}: {rows} rows, from {sources}; see {arguments.out / 'reading.json'}")
-    if "-" not in paths:
+    if reading.not_added is not None:
+        print(f"draftmeter read: no {ARCHIVE}: {reading.not_added}", file=sys.stderr)
+    elif "-" not in paths:
         _write_archive([Path(path) for path in paths], settings_of(arguments), arguments.out / ARCHIVE)
     return 0
 

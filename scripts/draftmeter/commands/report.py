@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from draftmeter.commands.arguments import UnusableInput, add_settings, settings_of, whole
 
 if TYPE_CHECKING:
-    from draftmeter.collect.reading.settings import Settings
-    from draftmeter.collect.reading.source import Source
+    from draftmeter.analyse.counts import Part
+    from draftmeter.collect.inputs import Settings
+    from draftmeter.collect.source import Source
 
 MIN_DRAFTS = 500
 
@@ -74,7 +75,7 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
     ]
     pool: dict[str, Any] | None = None
     if len(parts) > 1:
-        result = pooled([part for _, part, _ in parts])
+        result = _why_apart(found) or pooled([part for _, part, _ in parts])
         if isinstance(result, str):
             pool = {"figures": None, "notes": [], "unknown": result}
         else:
@@ -88,40 +89,47 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
     return {"min_drafts": min_drafts, "sources": described, "pooled": pool}
 
 
-def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
-    """Every usable source below `paths`, and a line for what is not; raise :class:`UnusableInput` if there is none."""
-    from draftmeter.collect.reading import kinds  # noqa: PLC0415
-    from draftmeter.collect.reading.inputs import InputError, find_inputs  # noqa: PLC0415
-    from draftmeter.collect.reading.sources import read_input  # noqa: PLC0415
+def _why_apart(found: "Sequence[tuple[Source, Sequence[Part]]]") -> str | None:
+    """Why nothing is said of all sources together, before their counts are looked at.
 
-    sources: list[Source] = []
+    None if nothing forbids it.
+    """
+    from draftmeter.collect.texts import NOT_ADDED  # noqa: PLC0415
+
+    for source, parts in found:
+        if len(parts) > 1:
+            return f"not pooled: {source.name} holds several models, and acceptance is that of one model"
+        if NOT_ADDED in source.found:
+            return f"not pooled: {source.found[NOT_ADDED]}"
+    return None
+
+
+def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
+    """Every usable source below `paths`, and a line for what is not.
+
+    Raises :class:`UnusableInput` if there is none.
+    """
+    from draftmeter.collect.inputs import TABLES, InputError, find_inputs  # noqa: PLC0415
+    from draftmeter.collect.read import read_input, read_tables  # noqa: PLC0415
+    from draftmeter.collect.texts import join_texts  # noqa: PLC0415
+
+    found: list[Source] = []
     not_read: list[str] = []
     try:
-        found = find_inputs(paths)
+        inputs = find_inputs(paths)
     except InputError as error:
         raise UnusableInput(str(error)) from error
-    not_read += [f"{skipped.name}: {skipped.reason}" for skipped in found.skipped]
-    for item in found.inputs:
+    not_read += [f"{skipped.name}: {skipped.reason}" for skipped in inputs.skipped]
+    for item in inputs.inputs:
         try:
-            if item.kind == kinds.TABLES and item.path is not None:
-                from draftmeter.collect.reading.tables import read_tables  # noqa: PLC0415
-
-                sources += read_tables(item.path)
-                continue
-            source = read_input(item, settings)
+            if item.kind == TABLES and item.path is not None:
+                found += read_tables(item.path)
+            else:
+                found.append(read_input(item, settings))
         except InputError as error:
             not_read.append(str(error))
-            continue
-        if source.unusable is not None:
-            not_read.append(f"{source.name}: {source.unusable}")
-        elif not source.counters:
-            cumulative = source.found.get("cumulative")
-            reason = (
-                "only cumulative records of a V0 engine, which say nothing of an interval" if cumulative else "no drafts in it"
-            )
-            not_read.append(f"{source.name}: {reason}")
-        else:
-            sources.append(source)
+    not_read += [f"{source.name}: {source.lacking}" for source in found if source.lacking is not None]
+    sources = join_texts([source for source in found if source.lacking is None])
     if not sources:
         more = f" (and {len(not_read) - 1} more)" if len(not_read) > 1 else ""
         raise UnusableInput(f"{not_read[0]}{more}" if not_read else f"{', '.join(paths)}: no file in it")

@@ -1,4 +1,4 @@
-"""Streams out of compressed files that give all that can be read before a damage, and then say what the damage is."""
+"""Streams out of compressed files: all that can be read before a damage, and what the damage is."""
 
 import io
 import zlib
@@ -29,17 +29,18 @@ class _Decompressor(Protocol):
 
 
 def compression_of(head: bytes) -> str | None:
-    """gzip or zstd by the first bytes of a file, null for anything else."""
+    """gzip or zstd by the first bytes of a file, None for anything else."""
     if head.startswith(GZIP):
         return "gzip"
     return "zstd" if head.startswith((ZSTD, *ZSTD_SKIPPABLE)) else None
 
 
 class Decompressed(io.RawIOBase):
-    """The bytes in a gzip or zstd stream, its members one after the other; never raises for what the stream holds.
+    """The bytes in a gzip or zstd stream, its members one after the other.
 
-    A stream that ends early or is damaged ends where the damage is: `damage` then says what was found, after how many
-    bytes of the output. It is null while nothing is wrong.
+    It never raises for what the stream holds. A stream that ends early or is damaged ends where
+    the damage is: `damage` then says what was found, after how many bytes of the output. It is
+    None while nothing is wrong.
     """
 
     def __init__(self, compressed: BinaryIO, compression: str) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from draftmeter.collect.reading.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
+from draftmeter.collect.columns import ALL_ENGINES, COUNTED_BY_LINES, position_names, positions_of
 
 _UNKNOWN_ENGINE = "unknown"
 
 
 @dataclass
 class LineSums:
-    """Sums over some intervals; a sum is null where one of them is unknown."""
+    """Sums over some intervals; a sum is None where one of them is unknown."""
 
     intervals: int = 0
     drafted: int | None = 0
@@ -64,7 +64,10 @@ class LineSums:
 
 
 def rows_of_lines(source: str, batches: Iterable[pa.Table]) -> list[dict[str, Any]]:
-    """One row for all intervals, and one for each engine if the intervals name several; none without intervals."""
+    """One row for all intervals, and one for each engine if they name several.
+
+    There is no row without intervals.
+    """
     total, engines = LineSums(), dict[str, LineSums]()
     for batch in batches:
         total.add(batch)
@@ -78,7 +81,7 @@ def rows_of_lines(source: str, batches: Iterable[pa.Table]) -> list[dict[str, An
 
 
 def _total(batch: pa.Table, name: str) -> int | None:
-    """The sum of a column, null where one of its values is."""
+    """The sum of a column, None where one of its values is."""
     total: int | None = pc.sum(batch.column(name), skip_nulls=False).as_py()
     return total
 

@@ -1,4 +1,4 @@
-"""Write tables whose number of positions is known only when everything is read, without holding their rows in memory."""
+"""Write tables whose K is known only when all is read, without holding all rows in memory."""
 
 import os
 import shutil
@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from draftmeter.collect.reading.columns import positions_of, schema_of, widened
+from draftmeter.collect.columns import positions_of, schema_of, widened
 
 HELD_BYTES = 48 << 20
 ROWS_AT_ONCE = 1 << 16
 
 
 class Spool:
-    """Batches of rows in order: the last ones in memory, those before in temporary files in `folder`."""
+    """Batches of rows in order: the last ones in memory, those before in temporary files."""
 
     def __init__(self, folder: Path, columns: Mapping[str, pa.DataType]) -> None:
         self.rows = 0
@@ -43,7 +43,7 @@ class Spool:
         return schema_of(self._columns, k)
 
     def tables(self, k: int) -> Iterator[pa.Table]:
-        """All rows in the order in which they came, with the columns for drafts of up to `k` tokens."""
+        """All rows in order, with the columns for drafts of up to `k` tokens."""
         schema = self.schema(k)
         for path in self._files:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
@@ -63,7 +63,7 @@ class Spool:
 
 
 class Output:
-    """A folder that is filled with whole files only: they are written under temporary names and renamed at the end."""
+    """A folder filled with whole files only: written under temporary names, then renamed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -124,7 +124,7 @@ def _write_parquet(spool: Spool, k: int, path: Path) -> None:
 
 
 def _regrouped(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in tables of ROWS_AT_ONCE, so that the bytes of a file do not depend on how its rows came."""
+    """The rows in tables of ROWS_AT_ONCE, so that bytes do not depend on how rows came."""
     held: list[pa.Table] = []
     n = 0
     for table in tables:
