@@ -73,6 +73,28 @@ def read_input(item: Input, settings: Settings) -> Source:
     return read(item.name, opened, settings)
 
 
+def read_usable(paths: Sequence[str], settings: Settings, *, written_tables: bool) -> tuple[list[Source], list[str]]:
+    """Every source below `paths` that figures can be made of, and a line for all that is none.
+
+    With `written_tables`, tables that reading wrote are the sources that they came from. Raises
+    :class:`InputError` for a path that is not there or is given twice. Several texts of one server
+    are still apart.
+    """
+    found = find_inputs(paths)
+    sources: list[Source] = []
+    not_read = [f"{skipped.name}: {skipped.reason}" for skipped in found.skipped]
+    for item in found.inputs:
+        try:
+            if written_tables and item.kind == TABLES and item.path is not None:
+                sources += read_tables(item.path)
+            else:
+                sources.append(read_input(item, settings))
+        except InputError as error:
+            not_read.append(str(error))
+    not_read += [f"{source.name}: {source.lacking}" for source in sources if source.lacking is not None]
+    return [source for source in sources if source.lacking is None], not_read
+
+
 def _read_log_file(name: str, opened: Opened, settings: Settings) -> Source:
     """A log: its intervals, and their sums as counts by lines.
 

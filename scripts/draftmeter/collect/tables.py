@@ -31,8 +31,8 @@ from draftmeter.collect.columns import (
     table_of,
     widened,
 )
-from draftmeter.collect.inputs import InputError, Settings, find_inputs
-from draftmeter.collect.read import read_input
+from draftmeter.collect.inputs import InputError, Settings
+from draftmeter.collect.read import read_usable
 from draftmeter.collect.reconcile import Check, check_counts
 from draftmeter.collect.records import read_study_record
 from draftmeter.collect.source import Row, Source
@@ -179,13 +179,9 @@ def _read_stored(stored: StoredSource) -> list[Source]:
     """The usable sources below `stored`, named as the config gives them, with their workload."""
     settings = Settings() if stored.settings is None else Settings(**stored.settings.model_dump())
     try:
-        inputs = find_inputs([stored.at])
-        read = [read_input(item, settings) for item in inputs.inputs]
+        usable, refused = read_usable([stored.at], settings, written_tables=False)
     except InputError as error:
         raise CollectError(str(error)) from error
-    refused = [f"{skipped.name}: {skipped.reason}" for skipped in inputs.skipped]
-    refused += [f"{source.name}: {source.lacking}" for source in read if source.lacking is not None]
-    usable = [source for source in read if source.lacking is None]
     if not usable:
         raise CollectError(f"{stored.given}: nothing to be had from it: {'; '.join(refused) or 'found no file'}")
     for reason in refused:

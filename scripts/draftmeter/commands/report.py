@@ -109,28 +109,15 @@ def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source],
 
     Raises :class:`UnusableInput` if there is none.
     """
-    from draftmeter.collect.inputs import TABLES, InputError, find_inputs  # noqa: PLC0415
-    from draftmeter.collect.read import read_input, read_tables  # noqa: PLC0415
+    from draftmeter.collect.inputs import InputError  # noqa: PLC0415
+    from draftmeter.collect.read import read_usable  # noqa: PLC0415
     from draftmeter.collect.texts import join_texts  # noqa: PLC0415
 
-    found: list[Source] = []
-    not_read: list[str] = []
     try:
-        inputs = find_inputs(paths)
+        sources, not_read = read_usable(paths, settings, written_tables=True)
     except InputError as error:
         raise UnusableInput(str(error)) from error
-    not_read += [f"{skipped.name}: {skipped.reason}" for skipped in inputs.skipped]
-    for item in inputs.inputs:
-        try:
-            if item.kind == TABLES and item.path is not None:
-                found += read_tables(item.path)
-            else:
-                found.append(read_input(item, settings))
-        except InputError as error:
-            not_read.append(str(error))
-    not_read += [f"{source.name}: {source.lacking}" for source in found if source.lacking is not None]
-    sources = join_texts([source for source in found if source.lacking is None])
     if not sources:
         more = f" (and {len(not_read) - 1} more)" if len(not_read) > 1 else ""
         raise UnusableInput(f"{not_read[0]}{more}" if not_read else f"{', '.join(paths)}: no file in it")
-    return sources, not_read
+    return join_texts(sources), not_read
