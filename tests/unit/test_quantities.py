@@ -17,7 +17,7 @@ from draftmeter.analyse.quantities import catalogue, values_of
 from draftmeter.analyse.tables import Tables
 from draftmeter.analyse.workload import workload_facts
 from draftmeter.collect.inputs import Settings
-from draftmeter.collect.tables import build_tables
+from draftmeter.collect.tables import CollectError, build_tables
 from draftmeter.commands.report import read_all, report
 from draftmeter.facts import Fact
 from draftmeter.stats.pooled import pooled_names, pooled_values
@@ -222,29 +222,27 @@ def facts_of_texts(folder: Path, **texts: str) -> dict[str, Fact]:
     paths = {f"{name}.prom": str(folder / f"{name}.prom") for name in texts}
     sources = [StoredSource(given=name, at=path, workload="traffic", settings=None) for name, path in paths.items()]
     built = build_tables([], sources)
-    tables = Tables(built.counters, built.intervals, built.requests, built.checks)
+    tables = Tables(built.counters, built.intervals, built.requests, built.checks, built.runs)
     return workload_facts("traffic", tables, "sessions", config().analysis, 1)
 
 
 EARLIER, LATER = ServerState([40, 30, 20, 10], 200, 50, 10, {"stop": 1}), ServerState([80, 60, 40, 20], 400, 100, 20, {"stop": 2})
 
 
-def test_two_readings_of_one_server_are_not_added_up_by_the_workflow_either(tmp_path: Path) -> None:
-    """The later reading holds the drafts of the earlier one."""
-    facts = facts_of_texts(tmp_path, one=exposition(EARLIER, start_time=5.0), two=exposition(LATER, start_time=5.0))
-    for name in ("drafts", "tokens_per_step", "share_through_1", "emitted_tokens_per_step"):
-        reason = facts[f"traffic.{name}"].unknown or ""
-        assert facts[f"traffic.{name}"].value is None and "one.prom and two.prom are of one server process" in reason
-    texts = (exposition(state, start_time=None) for state in (EARLIER, LATER))
-    one, two = ("".join(line for line in text.splitlines(keepends=True) if "_created" not in line) for text in texts)
-    unknown = facts_of_texts(tmp_path, one=one, two=two)
-    assert "the counters do not show their start" in (unknown["traffic.drafts"].unknown or "")
+@pytest.mark.parametrize("start_time", [5.0, None])
+def test_two_readings_of_one_server_are_what_happened_between_them(tmp_path: Path, start_time: float | None) -> None:
+    texts = [exposition(state, start_time=start_time) for state in (EARLIER, LATER)]
+    if start_time is None:
+        texts = ["".join(line for line in text.splitlines(keepends=True) if "_created" not in line) for text in texts]
+    facts = facts_of_texts(tmp_path, one=texts[0], two=texts[1])
+    assert facts["traffic.drafts"].value == 200 - 100
+    assert facts["traffic.share_through_1"].value == 0.6
 
 
-def test_readings_of_two_starts_are_added_up_and_of_two_models_are_not(tmp_path: Path) -> None:
+def test_readings_of_two_starts_are_refused_and_of_two_models_unknown(tmp_path: Path) -> None:
     later = exposition(LATER, start_time=9.0)
-    facts = facts_of_texts(tmp_path, one=exposition(EARLIER, start_time=5.0), two=later)
-    assert facts["traffic.drafts"].value == 100 + 200
+    with pytest.raises(CollectError, match=r"one\.prom .*two\.prom .*neither added up nor subtracted"):
+        facts_of_texts(tmp_path, one=exposition(EARLIER, start_time=5.0), two=later)
     other = later.replace('model_name="made-up"', 'model_name="other"')
     facts = facts_of_texts(tmp_path, one=exposition(EARLIER, start_time=5.0), two=other)
     assert "models made-up, other" in (facts["traffic.drafts"].unknown or "")
@@ -254,7 +252,7 @@ def test_the_archive_is_reported_as_its_facts_say() -> None:
     """Every quantity that `report` and the facts both have, for each workload, digit for digit."""
     archive = parse_config(yaml.safe_load((ROOT / "config" / "archive.yaml").read_text()))
     built = build_tables(sorted(ARCHIVE.rglob("boot.json")))
-    tables = Tables(built.counters, built.intervals, built.requests, built.checks)
+    tables = Tables(built.counters, built.intervals, built.requests, built.checks, built.runs)
     drafting = tables.counters[tables.drafting]
     records = {name: rows["source"].tolist() for name, rows in drafting.groupby("workload")}
     compared = 0

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from draftmeter.commands.arguments import UnusableInput, add_settings, settings_of, whole
 
 if TYPE_CHECKING:
-    from draftmeter.analyse.counts import Part
     from draftmeter.collect.inputs import Settings
     from draftmeter.collect.source import Source
 
@@ -75,7 +74,7 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
     ]
     pool: dict[str, Any] | None = None
     if len(parts) > 1:
-        result = _why_apart(found) or pooled([part for _, part, _ in parts])
+        result = _why_apart(sources) or pooled([part for _, part, _ in parts])
         if isinstance(result, str):
             pool = {"figures": None, "notes": [], "unknown": result}
         else:
@@ -89,19 +88,15 @@ def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
     return {"min_drafts": min_drafts, "sources": described, "pooled": pool}
 
 
-def _why_apart(found: "Sequence[tuple[Source, Sequence[Part]]]") -> str | None:
+def _why_apart(sources: "Sequence[Source]") -> str | None:
     """Why nothing is said of all sources together, before their counts are looked at.
 
     None if nothing forbids it.
     """
     from draftmeter.collect.texts import NOT_ADDED  # noqa: PLC0415
 
-    for source, parts in found:
-        if len(parts) > 1:
-            return f"not pooled: {source.name} holds several models, and acceptance is that of one model"
-        if NOT_ADDED in source.found:
-            return f"not pooled: {source.found[NOT_ADDED]}"
-    return None
+    reasons = (source.found[NOT_ADDED] for source in sources if NOT_ADDED in source.found)
+    return next((f"not pooled: {reason}" for reason in reasons), None)
 
 
 def read_all(paths: Sequence[str], settings: "Settings") -> "tuple[list[Source], list[str]]":
