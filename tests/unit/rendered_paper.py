@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from made_up_facts import write_inputs
+from made_up_facts import as_analysed, write_inputs
 
 from draftmeter.render.facts import Facts
 from draftmeter.render.note import render_note
@@ -16,7 +16,12 @@ NOTE_FORMS = ("table1_csv", "table1_md", "table1_tex", "note_md", "note_html", "
 
 
 def note(facts: dict[str, Any]) -> str:
-    """The note as plain Markdown."""
+    """The note of made-up facts as plain Markdown."""
+    return note_of_analysis(as_analysed(facts))
+
+
+def note_of_analysis(facts: dict[str, Any]) -> str:
+    """The note of what the analysis wrote, as plain Markdown."""
     return render_note(Facts.model_validate(facts), FIGURES, PAPER / "note.md.j2", PAPER / "table1.md.j2")
 
 

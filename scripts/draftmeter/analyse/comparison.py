@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from draftmeter.analyse.published import Published
-from draftmeter.facts import Comparison, Fact
+from draftmeter.facts import PRODUCTION_INTERVALS, Comparison, Fact, Structure
 
 # Of the published study: figures of intervals stand beside those of intervals as long, figures by position beside as many.
 INTERVAL_S = 10.0
@@ -43,18 +43,22 @@ OTHER_K = "drafts of {} tokens here, of 3 there"
 
 
 def comparison(
-    published: Published, facts: Mapping[str, Fact], production: str, stands_beside: Mapping[str, str], intervals: str | None
+    published: Published,
+    facts: Mapping[str, Fact],
+    structure: Structure,
+    production: str,
+    stands_beside: Mapping[str, str],
+    intervals: str | None,
 ) -> list[Comparison]:
     """One entry for each published figure that has a fact to stand beside, in the order of the file.
 
     `stands_beside` gives the published workload of each controlled one that has one; `intervals` is the subject of intervals
     of ten seconds at the published thresholds, None where there are none.
     """
-    k = sum(f"{production}.share_through_{position}" in facts for position in range(1, 100))
     rows = [
-        *_of_production(published, production, k),
+        *_of_production(published, production, structure.subjects[production].k),
         *([] if intervals is None else _of_intervals(published, intervals)),
-        *_of_controlled(published, stands_beside, facts),
+        *_of_controlled(published, stands_beside, structure),
     ]
     return [
         Comparison(key=key, published=float(printed), printed=printed, note=note) for key, printed, note in rows if key in facts
@@ -75,7 +79,7 @@ def _of_production(published: Published, production: str, k: int) -> Rows:
     for name, quantity in OF_LINES.items():
         for _, printed in published.figures("production", name):
             absolute = "printed without a sign" if name == "largest_gap_lines_to_counters" else ""
-            yield f"production_intervals.{quantity}", printed, absolute
+            yield f"{PRODUCTION_INTERVALS}.{quantity}", printed, absolute
 
 
 def _of_intervals(published: Published, intervals: str) -> Rows:
@@ -93,7 +97,8 @@ def _of_intervals(published: Published, intervals: str) -> Rows:
         yield f"{intervals}.step_rate_p90_over_p10", printed, ""
 
 
-def _of_controlled(published: Published, stands_beside: Mapping[str, str], facts: Mapping[str, Fact]) -> Rows:
+def _of_controlled(published: Published, stands_beside: Mapping[str, str], structure: Structure) -> Rows:
+    undisturbed = {subject.part_of: name for name, subject in structure.subjects.items() if subject.kind == "undisturbed"}
     ours = {theirs: workload for workload, theirs in stands_beside.items()}
     for (name,), printed in published.figures("controlled", "accepted_over_drafted"):
         if name in ours:
@@ -101,13 +106,11 @@ def _of_controlled(published: Published, stands_beside: Mapping[str, str], facts
     for (name,), printed in published.figures("controlled", "other_clients", "accepted_over_drafted_runs_under_1_percent"):
         if name in ours:
             # Where no run was disturbed, all runs are those of which the published figure is.
-            disturbed = f"{ours[name]}.under_1_percent.runs" in facts
-            subject = f"{ours[name]}.under_1_percent" if disturbed else ours[name]
-            yield f"{subject}.accepted_over_drafted", printed, UNDISTURBED
+            yield f"{undisturbed.get(ours[name], ours[name])}.accepted_over_drafted", printed, UNDISTURBED
     for (name, streams), printed in published.figures("controlled", "by_streams_runs_under_1_percent"):
         if name in ours:
-            disturbed = f"{ours[name]}.under_1_percent.runs" in facts
-            yield f"{ours[name]}.streams_{streams}.accepted_over_drafted", printed, ALL_RUNS if disturbed else ""
+            note = ALL_RUNS if ours[name] in undisturbed else ""
+            yield f"{ours[name]}.streams_{streams}.accepted_over_drafted", printed, note
     for (name,), printed in published.figures("pair", "mean_reply_tokens"):
         if f"pair_{name}" in ours:
             yield f"{ours[f'pair_{name}']}.mean_reply_tokens", printed, ""

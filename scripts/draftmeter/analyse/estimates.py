@@ -9,30 +9,32 @@ import pandas as pd
 from draftmeter.analyse.baseline import pairs_of
 from draftmeter.analyse.calibration import KnownAnswer, calibrate
 from draftmeter.analyse.categories import categories_of
-from draftmeter.analyse.claims import judge
+from draftmeter.analyse.claims import judge, published_claims
 from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, comparison
 from draftmeter.analyse.facts import AnalysisError, rounded
 from draftmeter.analyse.fifths import fifth_facts, fifth_rows
-from draftmeter.analyse.intervals import SUBJECT, interval_facts
+from draftmeter.analyse.findings import find
+from draftmeter.analyse.intervals import interval_facts
 from draftmeter.analyse.lines import interval_rows, joined, log_lines, time_rows
-from draftmeter.analyse.memory import curve_rows
+from draftmeter.analyse.load import RUNNING_MEANS
+from draftmeter.analyse.memory import curve_rows, lags_of
 from draftmeter.analyse.pair import pair_facts
 from draftmeter.analyse.published import Published
-from draftmeter.analyse.questions import questions
 from draftmeter.analyse.replies import reply_facts
 from draftmeter.analyse.runs import facts_of_runs
 from draftmeter.analyse.setup import setup_rows
 from draftmeter.analyse.speed import speed_facts
+from draftmeter.analyse.structure import structure_of
 from draftmeter.analyse.surveyed import Surveyed, surveyed
 from draftmeter.analyse.table1 import keys_of, table1_rows
 from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
-from draftmeter.facts import CalibrationRow, Claim, Comparison, Fact
+from draftmeter.facts import PRODUCTION_INTERVALS, CalibrationRow, Claim, Comparison, Fact, Structure
 from draftmeter.record.run import Record
 from draftmeter.study.archive import Archive
 from draftmeter.study.plan import derive_seed
 from draftmeter.study.schema import Study
 
-JOINED = f"{SUBJECT}_{INTERVAL_S:g}s"
+JOINED = f"{PRODUCTION_INTERVALS}_{INTERVAL_S:g}s"
 
 Row = dict[str, Any]
 
@@ -70,20 +72,30 @@ def estimate(
         analysis.min_drafts,
         analysis.min_drafts_sensitivity,
         analysis,
-        derive_seed(seed, "analyse", SUBJECT),
+        derive_seed(seed, "analyse", PRODUCTION_INTERVALS),
         categories_of(log, production.requests),
     )
     fifths = fifth_facts(found, production.k)
     own = interval_facts(found, production.k, fifths, production, analysis.min_drafts_sensitivity)
-    facts |= {f"{SUBJECT}.{quantity}": fact for quantity, fact in own.items()}
+    facts |= {f"{PRODUCTION_INTERVALS}.{quantity}": fact for quantity, fact in own.items()}
     facts |= pair_facts(study.report.controlled, measured, analysis.confidence)
     claims: list[Claim] = []
     compared: list[Comparison] = []
     if published is not None:
         facts |= _joined_facts(study, found, production.k)
-        claims, compared = _beside(published, study, facts)
+    structure = structure_of(
+        facts,
+        streams={workload: measured.of_workload(workload).streams for workload in _labels(study, facts)},
+        thresholds={PRODUCTION_INTERVALS: analysis.min_drafts_sensitivity}
+        | ({JOINED: SENSITIVITY} if f"{JOINED}.lines" in facts else {}),
+        joined_s=INTERVAL_S,
+        lags=lags_of(found),
+        running=RUNNING_MEANS,
+    )
+    if published is not None:
+        claims, compared = _beside(published, study, facts, structure)
     calibration = [] if known is None else calibrate(study, tables, records, known)
-    columns, table1 = table1_rows(study, measured, facts)
+    columns, table1 = table1_rows(study, measured, facts, structure)
     content = {
         "study": {
             "name": study.study.name,
@@ -99,7 +111,9 @@ def estimate(
         "setup": [row.model_dump(mode="json") for row in setup_rows(records, tables)],
         "facts": {key: fact.model_dump(mode="json") for key, fact in facts.items()},
         "labels": _labels(study, facts),
-        "table1": [keys_of(row, facts) for row in table1],
+        "structure": structure.model_dump(mode="json"),
+        "findings": find(facts, structure, study.report.production, analysis.confidence).model_dump(mode="json"),
+        "table1": [keys_of(row, facts, structure) for row in table1],
         "claims": [claim.model_dump(mode="json") for claim in claims],
         "comparison": [row.model_dump(mode="json") for row in compared],
         "calibration": [row.model_dump(mode="json") for row in calibration],
@@ -200,18 +214,23 @@ def _joined_facts(study: Study | Archive, found: Surveyed, k: int) -> dict[str, 
     return {f"{JOINED}.{quantity}": fact for quantity, fact in facts.items()}
 
 
-def _beside(published: Published, study: Study | Archive, facts: dict[str, Fact]) -> tuple[list[Claim], list[Comparison]]:
+def _beside(
+    published: Published, study: Study | Archive, facts: dict[str, Fact], structure: Structure
+) -> tuple[list[Claim], list[Comparison]]:
     """Claims and comparison. Intervals of another length can still answer claims, but have no figure to compare."""
     report, analysis = study.report, study.analysis
-    intervals, sensitivity = (
-        (JOINED, list(SENSITIVITY)) if f"{JOINED}.lines" in facts else (SUBJECT, analysis.min_drafts_sensitivity)
-    )
-    alike = intervals == JOINED or (f"{SUBJECT}.autocorrelation_{INTERVAL_S:g}s" in facts and analysis.min_drafts == MIN_DRAFTS)
+    intervals, sensitivity = PRODUCTION_INTERVALS, analysis.min_drafts_sensitivity
+    if JOINED in structure.subjects:
+        intervals, sensitivity = JOINED, list(SENSITIVITY)
+    as_long = any(lag.seconds == INTERVAL_S for lag in structure.lags)
+    alike = intervals == JOINED or (as_long and analysis.min_drafts == MIN_DRAFTS)
     synthetic = next((workload for workload, theirs in report.published.items() if theirs == "synthetic"), None)
-    asked = questions(facts, report.production, report.controlled, intervals, sensitivity, synthetic)
+    claims = published_claims(
+        facts, report.production, report.controlled, intervals, sensitivity, synthetic, structure.subjects[report.production].k
+    )
     regions = {name: _region(claim) for name, claim in published.claims.items()}
-    rows = comparison(published, facts, report.production, report.published, intervals if alike else None)
-    return judge(asked, facts, regions), rows
+    rows = comparison(published, facts, structure, report.production, report.published, intervals if alike else None)
+    return judge(claims, facts, regions), rows
 
 
 def _region(claim: dict[str, str]) -> str:

@@ -15,7 +15,6 @@ from draftmeter.stats.figures import STEP_RATE_RUNNING
 from draftmeter.stats.intervals import hours_covered
 from draftmeter.stats.runs import relative_gap
 
-SUBJECT = "production_intervals"
 NO_COUNTERS = "there are no counters; the lines are all there is"
 # name: unit, factor, what is subtracted, definition
 SPREAD = {
@@ -44,7 +43,8 @@ def interval_facts(
     `tables` are those of the workload; None for intervals that are not those of its log, and are not counted against it.
     """
     facts = _counts(found.log, tables)
-    facts |= _threshold_facts(found, found.min_drafts)
+    by_threshold = {threshold: _threshold_facts(found, threshold) for threshold in (found.min_drafts, *sensitivity)}
+    facts |= by_threshold[found.min_drafts]
     facts |= _step_rates(found)
     facts |= memory_facts(found)
     facts |= load_facts(found)
@@ -52,8 +52,13 @@ def interval_facts(
     for one in fifths:
         facts |= one.facts()
     for threshold in sensitivity:
-        facts |= {f"t{threshold}.{quantity}": one for quantity, one in _threshold_facts(found, threshold).items()}
-    return facts | _extremes_of_correlation(found, facts)
+        facts |= {f"t{threshold}.{quantity}": one for quantity, one in by_threshold[threshold].items()}
+    correlations = [
+        of_threshold[f"step_rate_correlation_{running}"]
+        for of_threshold in by_threshold.values()
+        for running in STEP_RATE_RUNNING
+    ]
+    return facts | _extremes_of_correlation(found, correlations)
 
 
 def _counts(log: LogLines, tables: Tables | None) -> dict[str, Fact]:
@@ -174,11 +179,10 @@ def _step_rates(found: Surveyed) -> dict[str, Fact]:
     }
 
 
-def _extremes_of_correlation(found: Surveyed, facts: dict[str, Fact]) -> dict[str, Fact]:
+def _extremes_of_correlation(found: Surveyed, correlations: list[Fact]) -> dict[str, Fact]:
     """Of the correlations that have an interval: those of a few lines reach any value. Extremes have none themselves."""
-    every = [one for name, one in facts.items() if name.rpartition(".")[2].startswith("step_rate_correlation_")]
-    values = [one.value for one in every if one.value is not None and one.low is not None]
-    unknown = None if values else f"none of {len(every)} correlations has an interval"
+    values = [one.value for one in correlations if one.value is not None and one.low is not None]
+    unknown = None if values else f"none of {len(correlations)} correlations has an interval"
     what = f"of {len(values)} correlations of tokens per step with drafts per second, at all thresholds and one to three running"
     return {
         f"step_rate_correlation_{name}": found.plain(choose(values) if values else None, "correlation", f"{name} {what}", unknown)

@@ -4,12 +4,16 @@ import numpy as np
 
 from draftmeter.analyse.facts import PERCENT, POINTS
 from draftmeter.analyse.surveyed import NO_RUNNING, Surveyed
-from draftmeter.facts import Fact
+from draftmeter.facts import Fact, RunningMean
 from draftmeter.stats.figures import IDLE, RUNNING
 from draftmeter.stats.load import MOST_RUNNING, Explained
 from draftmeter.stats.survey import Survey
 
 END = "at the interval's end"
+RUNNING_MEANS = [
+    RunningMean(requests=number, or_more=number == MOST_RUNNING, quantity=f"running_{number}{'plus' * (number == MOST_RUNNING)}")
+    for number in range(MOST_RUNNING + 1)
+]
 
 
 def load_facts(found: Surveyed) -> dict[str, Fact]:
@@ -18,11 +22,11 @@ def load_facts(found: Surveyed) -> dict[str, Fact]:
     if found.log.lines is not None and np.isnan(found.log.lines.running).all():
         no_running = NO_RUNNING
     facts = {}
-    for number, name in enumerate(RUNNING):
-        more = " or more" if number == MOST_RUNNING else ""
-        requests = f"{number}{more} request{'' if number == 1 else 's'}"
+    for name, mean in zip(RUNNING, RUNNING_MEANS, strict=True):
+        more = " or more" if mean.or_more else ""
+        requests = f"{mean.requests}{more} request{'' if mean.requests == 1 else 's'}"
         definition = f"mean acceptance over {found.rule} and {requests} running {END}, unweighted"
-        facts[f"running_{number}{'plus' if more else ''}"] = found.estimate(name, "fraction", definition, unknown=no_running)
+        facts[mean.quantity] = found.estimate(name, "fraction", definition, unknown=no_running)
     definition = f"largest less smallest mean acceptance over {found.rule}, by 1 to {MOST_RUNNING} or more requests running {END}"
     facts["load_range_pp"] = found.made(lambda survey: _range(found, survey, definition), POINTS, definition, no_running)
     none, some = IDLE

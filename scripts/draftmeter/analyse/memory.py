@@ -7,7 +7,7 @@ import numpy as np
 
 from draftmeter.analyse.facts import rounded
 from draftmeter.analyse.surveyed import UNKNOWN_INTERVAL, Surveyed
-from draftmeter.facts import Fact
+from draftmeter.facts import Fact, Lag
 from draftmeter.stats.autocorrelation import DecayFit
 from draftmeter.stats.fitted_decay import fitted_autocorrelation
 from draftmeter.stats.intervals import FEWEST_PAIRS
@@ -24,16 +24,21 @@ ONE_SCALE = "one time scale describes the decay as well"
 def memory_facts(found: Surveyed) -> dict[str, Fact]:
     """By lag, over pairs of qualifying intervals, named by seconds (of ten-second intervals where their length is unknown)."""
     reason = _why_unknown(found)
-    window_s = found.log.window_s or USUAL_INTERVAL_S
     facts = {}
-    for lag in LAGS:
-        seconds = f"{lag * window_s:g}"
+    for lag, named in zip(LAGS, lags_of(found), strict=True):
+        seconds = f"{named.seconds:g}"
         definition = f"correlation of acceptance with itself {lag} interval{'s' if lag > 1 else ''} later"
         if reason is None:
             definition += f" ({seconds} s), over pairs of qualifying intervals"
         one = found.estimate(f"{PREFIX}{seconds}", "correlation", definition, unknown=reason)
-        facts[f"autocorrelation_{seconds}s"] = one.model_copy(update={"n_unit": "pairs of intervals"} if reason is None else {})
+        facts[named.quantity] = one.model_copy(update={"n_unit": "pairs of intervals"} if reason is None else {})
     return facts | _decay(found, reason)
+
+
+def lags_of(found: Surveyed) -> list[Lag]:
+    """The lags that have a fact, in seconds (of ten-second intervals where their length is unknown), from the shortest."""
+    lags_s = [lag * (found.log.window_s or USUAL_INTERVAL_S) for lag in LAGS]
+    return [Lag(seconds=lag_s, quantity=f"autocorrelation_{lag_s:g}s") for lag_s in lags_s]
 
 
 def curve_rows(found: Surveyed) -> Iterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from draftmeter.facts import split_key
 from draftmeter.render.facts import Facts, NamedFact
 
 
@@ -41,14 +42,15 @@ def build_appendix(facts: Facts) -> Appendix:
     groups: dict[str, list[Row]] = {}
     for key in facts.facts:
         fact = facts.by_key(key)
-        subject, _, quantity = key.partition(".")
+        subject, _ = split_key(key)
+        whole = facts.structure.subjects[subject].part_of or subject
         notes = [
             definitions.setdefault(fact.definition, f"D{len(definitions) + 1}"),
             methods.setdefault(fact.method, f"M{len(methods) + 1}"),
         ]
         if fact.unknown is not None:
             notes.append(reasons.setdefault(fact.unknown, f"U{len(reasons) + 1}"))
-        groups.setdefault(subject, []).append(Row(key, quantity, fact, notes))
+        groups.setdefault(whole, []).append(Row(key, key.removeprefix(f"{whole}."), fact, notes))
     return Appendix(
         [Group(_title(subject, facts.labels), rows) for subject, rows in groups.items()], definitions, methods, reasons
     )

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from draftmeter.facts import Side
 from draftmeter.render.facts import Facts, NamedFact
-from draftmeter.render.findings import Side, side
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ def beside_context(facts: Facts) -> dict[str, Any]:
 def _speeds(facts: Facts) -> list[SpeedRow]:
     rows = []
     for workload, label in facts.labels.items():
-        for subject in facts.parts_of(workload, r"streams_\d+"):
+        for streams, subject in facts.streams(workload).items():
             if facts.has(subject, "speedup"):
                 speedup = facts.fact(subject, "speedup")
-                rows.append(SpeedRow(label, int(subject.rpartition("_")[2]), subject, speedup, side(speedup, 1.0)))
+                rows.append(SpeedRow(label, streams, subject, speedup, facts.findings.speedups[subject]))
     return rows
 
 

@@ -1,16 +1,22 @@
 """What stands beside the published study: its claims on this data, and its figures beside these."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from draftmeter.facts import Comparison
-from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts, NamedFact
-from draftmeter.render.numbers import as_printed
+from draftmeter.facts import Comparison, split_key
+from draftmeter.render.facts import Facts, NamedFact
+from draftmeter.render.numbers import as_printed, plain
 
 MOST_CLAIM_FIGURES = 5
 # Of claims, in words for one and for several.
 OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "cannot tell": ("cannot be told", "cannot be told")}
+# What facts of a part of a subject are of, by its kind and its number.
+PARTS = {
+    "streams": "streams {:g}",
+    "undisturbed": "under 1 percent",
+    "threshold": "at least {:g} drafts",
+    "fifth": "fifth {:g}",
+}
 
 
 @dataclass(frozen=True)
@@ -71,14 +77,18 @@ def readable_name(key: str, facts: Facts) -> str:
 
     What is of the production workload or of its intervals does not say so, but for intervals that were joined to longer ones.
     """
-    subject, *rest = key.split(".")
-    words = [re.sub(r"^t(\d+)$", r"at least \1 drafts", re.sub(r"_pp$", "", part).replace("_", " ")) for part in rest]
-    if subject.startswith(PRODUCTION_INTERVALS):
-        length = subject.removeprefix(PRODUCTION_INTERVALS).strip("_")
-        return ", ".join([*words[-1:], *words[:-1], *([f"intervals of {length.removesuffix('s')} s"] if length else [])])
+    name, quantity = split_key(key)
+    words = quantity.removesuffix("_pp").replace("_", " ")
+    subject = facts.structure.subjects.get(name)
+    whole, part = name, ""
+    if subject is not None and subject.part_of is not None:
+        whole, part = subject.part_of, PARTS[subject.kind].format(subject.number)
+    whole_subject = facts.structure.subjects.get(whole)
+    if whole_subject is not None and whole_subject.kind == "intervals":
+        length = "" if whole_subject.number is None else f"intervals of {plain(whole_subject.number)} s"
+        return ", ".join(filter(None, [words, part, length]))
     labels = {row.workload: row.label for row in facts.controlled} | {facts.production.workload: ""}
-    first = labels.get(subject, subject)
-    return ", ".join([*([first] if first else []), *words])
+    return ", ".join(filter(None, [labels.get(whole, whole), part, words]))
 
 
 def _printed(facts: Facts, row: Comparison) -> str:

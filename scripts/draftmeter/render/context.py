@@ -6,20 +6,17 @@ from typing import Any
 
 from markupsafe import Markup
 
-from draftmeter.facts import CalibrationRow, Fact, SetupRow, Table1Row
-from draftmeter.render import findings
+from draftmeter.facts import PRODUCTION_INTERVALS, CalibrationRow, Fact, Findings, SetupRow, Table1Row
 from draftmeter.render.appendix import Appendix
 from draftmeter.render.beside import beside_context
 from draftmeter.render.claims import claims_context
 from draftmeter.render.escaping import escape_markdown
-from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts
-from draftmeter.render.findings import Findings
-from draftmeter.render.numbers import percent
+from draftmeter.render.facts import Facts, NamedFact
+from draftmeter.render.numbers import duration, percent
 from draftmeter.render.setup_table import build_setup_table
 
 # vLLM's own default of VLLM_LOG_STATS_INTERVAL; the note says so when a study asked for more lines.
 DEFAULT_LOG_INTERVAL_S = 10.0
-RUNNING = {"0": "none", "1": "1", "2": "2", "3": "3", "4": "4", "5": "5", "6plus": "6 or more"}
 THIRDS = [f"{kind}_third_{third}" for kind in ("prompt", "cached") for third in (1, 2, 3)]
 HOW_MANY = ("none", "one", "two", "three", "four", "all")
 # What a finding adds to the title of a note on a served model.
@@ -28,12 +25,11 @@ TITLE_POSITIONS = {"above": "with chances that rise along the draft", "below": "
 
 
 @dataclass(frozen=True)
-class Margins:
-    """Margins of the note's own sentences."""
+class LagRow:
+    """One lag of the autocorrelation in words, with its fact."""
 
-    p: float
-    formula: float = findings.FORMULA_MARGIN
-    memory: float = findings.MEMORY_MARGIN
+    words: str
+    fact: NamedFact
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class StreamsRow:
 def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
     """Every name that the template may use, but for those of one form of the note."""
     workload = facts.production.workload
-    found = findings.find(facts)
+    running = facts.structure.running
     return {
         "study": facts.study,
         "facts": facts,
@@ -56,16 +52,15 @@ def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
         "has": facts.has,
         "of": partial(facts.fact, workload),
         "over": partial(facts.fact, PRODUCTION_INTERVALS),
-        "side": partial(findings.side, limit=0.0),
         "calibrating": facts.study.kind == "known_answer",
-        "findings": found,
-        "margins": Margins(p=findings.p_limit(facts)),
-        "title_endings": title_endings(found),
+        "findings": facts.findings,
+        "margins": facts.findings.margins,
+        "title_endings": title_endings(facts.findings),
         "intervals": PRODUCTION_INTERVALS,
-        "thresholds": [PRODUCTION_INTERVALS, *facts.parts_of(PRODUCTION_INTERVALS, r"t\d+")],
-        "lags": findings.lags(facts),
-        "running": [facts.fact(PRODUCTION_INTERVALS, f"running_{name}") for name in RUNNING],
-        "running_names": list(RUNNING.values()),
+        "thresholds": [PRODUCTION_INTERVALS, *facts.structure.parts(PRODUCTION_INTERVALS, "threshold")],
+        "lags": [LagRow(duration(lag.seconds), facts.fact(PRODUCTION_INTERVALS, lag.quantity)) for lag in facts.structure.lags],
+        "running": [facts.fact(PRODUCTION_INTERVALS, mean.quantity) for mean in running],
+        "running_names": [f"{mean.requests or 'none'}{' or more' if mean.or_more else ''}" for mean in running],
         "separator": separator,
         "names": server_names,
         "named": named_servers,
@@ -81,13 +76,13 @@ def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
         "checks_failed": sum(check.failed for check in facts.checks.values()),
         "checks_unknown": sum(check.unknown for check in facts.checks.values()),
         "fact_groups": appendix.groups,
-        **_citation(facts, found),
+        **_citation(facts),
     }
 
 
-def title_endings(found: Findings) -> list[str]:
+def title_endings(findings: Findings) -> list[str]:
     """What the findings add to the title of a note on a served model; nothing where they cannot be told."""
-    endings = [TITLE_VARIATION.get(found.variation), TITLE_POSITIONS.get(found.positions)]
+    endings = [TITLE_VARIATION.get(findings.variation), TITLE_POSITIONS.get(findings.positions)]
     return [ending for ending in endings if ending is not None]
 
 
@@ -141,8 +136,7 @@ def _setup(facts: Facts) -> dict[str, Any]:
 
 def _positions(facts: Facts) -> dict[str, Any]:
     k, workload = facts.k, facts.production.workload
-    slopes = [f"{PRODUCTION_INTERVALS}.fifth_{fifth}.chance_slope" for fifth in range(1, 6)]
-    sides = [findings.side(facts.by_key(key), 0.0) for key in slopes if k > 1 and key in facts.facts]
+    sides = facts.findings.positions_in_fifths
     shorter = [f"tokens_per_step_at_{count}" for count in range(1, k)]
     return {
         "k": k,
@@ -156,9 +150,9 @@ def _positions(facts: Facts) -> dict[str, Any]:
 def _streams(facts: Facts) -> dict[str, Any]:
     """Every number of streams of every workload of Table 1, in its order."""
     rows = [
-        StreamsRow(row.label, int(subject.rpartition("_")[2]), subject)
+        StreamsRow(row.label, streams, subject)
         for row in facts.table1
-        for subject in facts.parts_of(row.workload, r"streams_\d+")
+        for streams, subject in facts.streams(row.workload).items()
     ]
     return {
         "streams": [row for row in rows if sum(other.label == row.label for other in rows) > 1],
@@ -199,11 +193,11 @@ def _calibration_summary(rows: list[CalibrationRow]) -> dict[str, Any]:
     }
 
 
-def _citation(facts: Facts, found: Findings) -> dict[str, str]:
+def _citation(facts: Facts) -> dict[str, str]:
     title = facts.study.title
     accepted = facts.fact(facts.production.workload, "accepted_over_drafted").value
     if facts.study.kind == "served_model" and accepted is not None:
-        title += ": " + ", ".join([f"{percent(accepted)} of draft tokens accepted", *title_endings(found)])
+        title += ": " + ", ".join([f"{percent(accepted)} of draft tokens accepted", *title_endings(facts.findings)])
     return {
         "bibtex_key": facts.study.name,
         "bibtex_title": title,

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts, RenderError
+from draftmeter.facts import PRODUCTION_INTERVALS
+from draftmeter.render.facts import Facts, RenderError
 from draftmeter.render.figure_data import Chance
 from draftmeter.render.style import (
     COLUMN_MM,

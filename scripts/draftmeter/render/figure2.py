@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts
+from draftmeter.facts import PRODUCTION_INTERVALS
+from draftmeter.render.facts import Facts
 from draftmeter.render.figure_data import Moment
 from draftmeter.render.numbers import duration
 from draftmeter.render.style import add_panel, drawing, legend_above, new_figure, say, say_by_construction

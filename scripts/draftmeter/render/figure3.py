@@ -8,9 +8,9 @@ from matplotlib.container import Container
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
+from draftmeter.facts import PRODUCTION_INTERVALS
 from draftmeter.render.facts import Facts
 from draftmeter.render.figure_data import Lag
-from draftmeter.render.findings import lags as lags_of_facts
 from draftmeter.render.numbers import duration
 from draftmeter.render.style import COLUMN_MM, DASHED, add_panel, drawing, legend_above, new_figure, say, say_by_construction
 
@@ -29,7 +29,8 @@ def draw_figure3(facts: Facts, lags: list[Lag]) -> Figure:
         if lags:
             _draw(axes, sorted(lags, key=lambda lag: lag.lag_s))
         else:
-            reasons = [lag.fact.unknown for lag in lags_of_facts(facts) if lag.fact.unknown is not None]
+            correlations = [facts.fact(PRODUCTION_INTERVALS, lag.quantity) for lag in facts.structure.lags]
+            reasons = [fact.unknown for fact in correlations if fact.unknown is not None]
             say(axes, reasons[0] if reasons else "no correlation is known", LINE_CHARACTERS)
             axes.set_xticks([])
             axes.set_yticks([])
