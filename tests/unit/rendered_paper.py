@@ -6,8 +6,8 @@ from typing import Any
 
 from made_up_facts import as_analysed, write_inputs
 
+from draftmeter.render.documents import render_note
 from draftmeter.render.facts import Facts
-from draftmeter.render.note import render_note
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "paper"
@@ -48,8 +48,6 @@ def render_paper(folder: Path, facts: dict[str, Any]) -> tuple[int, dict[str, Pa
         facts=paths["facts.json"],
         intervals=paths["figure1_intervals.csv"],
         fifths=paths["figure1_fifths.csv"],
-        times=paths["figure2.csv"],
-        curve=paths["figure3.csv"],
         table1=paths["table1.csv"],
         templates=[str(path) for path in sorted(PAPER.rglob("*.*"))],
     )
@@ -59,7 +57,10 @@ def render_paper(folder: Path, facts: dict[str, Any]) -> tuple[int, dict[str, Pa
         figure = {form: str(paper / f"figure{number}.{form}") for form in ("svg", "pdf", "png")}
         inputs |= {f"figure{number}_svg": figure["svg"], f"figure{number}_pdf": figure["pdf"]}
         job = {"input": inputs, "output": figure, "params": Items(bin_width=0.02), "log": log}
-        statuses.append(run_script(f"plot_figure{number}", job))
+        if number > 1:
+            own = Items(facts=inputs.facts, table=paths[f"figure{number}.csv"])
+            job |= {"input": own, "wildcards": Items(number=str(number))}
+        statuses.append(run_script("plot_figure1" if number == 1 else "plot_over_time", job))
     outputs = {name: paper / name.replace("_", ".") for name in NOTE_FORMS}
     files = Items({name: str(path) for name, path in outputs.items()})
     statuses.append(run_script("render_note", {"input": inputs, "output": files, "log": log}))

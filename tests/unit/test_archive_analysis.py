@@ -14,9 +14,9 @@ from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
+from draftmeter.render.documents import render_note
 from draftmeter.render.facts import Facts
-from draftmeter.render.note import render_note
-from draftmeter.render.table1 import build_table1, render_table1_latex
+from draftmeter.render.tables import build_table1, render_table1_latex
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
 

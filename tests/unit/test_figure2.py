@@ -15,8 +15,8 @@ from matplotlib.image import imread
 from draftmeter.analyse.lines import MOST_SINGLE, TIME_COLUMNS, LogLines, piece_s, time_rows
 from draftmeter.analyse.tables import write_csv as write_table
 from draftmeter.render.facts import Facts, RenderError
-from draftmeter.render.figure2 import draw_figure2, mean_width_s, moving_means, time_ticks
-from draftmeter.render.figure_data import Moment, read_times
+from draftmeter.render.figure_tables import Moment, read_times
+from draftmeter.render.figures import draw_figure2, mean_width_s, moving_means, time_ticks
 from draftmeter.render.style import save_figure
 from draftmeter.stats.lines import lines
 

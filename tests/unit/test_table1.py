@@ -13,7 +13,7 @@ from made_up_facts import WORKLOADS, K, as_analysed, forget, made_up_facts, writ
 
 from draftmeter.render.documents import MARKDOWN
 from draftmeter.render.facts import Facts, RenderError, read_facts
-from draftmeter.render.table1 import (
+from draftmeter.render.tables import (
     build_table1,
     check_same_analysis,
     render_table1_latex,
