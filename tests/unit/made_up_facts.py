@@ -10,7 +10,7 @@ from typing import Any
 from made_up_figures import COUNTED, LAGS_S, RISING, Findings, K, below, fact, interval_facts, workload_facts
 
 from draftmeter.analyse.findings import find
-from draftmeter.analyse.load import RUNNING_MEANS
+from draftmeter.analyse.interval_facts import RUNNING_MEANS
 from draftmeter.analyse.structure import structure_of
 from draftmeter.facts import PRODUCTION_INTERVALS, Fact, Lag, split_key
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, accepted_drafts, simulate
 from draftmeter.study.archive import Archive, archive_of

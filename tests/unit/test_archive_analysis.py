@@ -10,9 +10,9 @@ import pytest
 from made_up_study import LINES, K, MadeUp, make_up, small_study
 
 from draftmeter.analyse.calibration import read_known_answer
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.render.documents import render_note
 from draftmeter.render.facts import Facts

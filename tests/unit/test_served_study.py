@@ -12,9 +12,9 @@ from rendered_paper import note_of_analysis
 from test_archive_analysis import archive
 
 from draftmeter.analyse.calibration import KnownAnswer, read_known_answer
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.facts import Fact
 from draftmeter.record.run import Record

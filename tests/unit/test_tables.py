@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from made_up_records import START, random_requests, request, write_boot
 
-from draftmeter.analyse.verdict import CheckFailed, check_rows, judge
+from draftmeter.analyse.checked import CheckFailed, check_rows, judge
 from draftmeter.collect.tables import REQUESTS, CollectError, build_tables, write_table
 from draftmeter.record.run import RequestRow
 from draftmeter.strict import canonical_json

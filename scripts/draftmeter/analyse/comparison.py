@@ -1,8 +1,13 @@
-"""The published figures beside the facts of a study that can stand beside them."""
+"""The published figures, as the data file of the project gives them, beside the facts that can stand beside them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from draftmeter.analyse.published import Published
+import yaml
+
+from draftmeter.analyse.facts import AnalysisError
 from draftmeter.facts import PRODUCTION_INTERVALS, Comparison, Fact, Structure
 
 # Of the published study: figures of intervals stand beside those of intervals as long, figures by position beside as many.
@@ -10,7 +15,6 @@ INTERVAL_S = 10.0
 MIN_DRAFTS = 500
 SENSITIVITY = (100, 1000)
 K = 3
-
 OF_PRODUCTION = {
     "requests_finished": "requests",
     "mean_prompt_tokens": "mean_prompt_tokens",
@@ -40,6 +44,57 @@ FIFTHS = {"lowest": 1, "highest": 5}
 UNDISTURBED = "runs with under 1% of other clients' tokens"
 ALL_RUNS = "all runs; the published figure is of runs with under 1% of other clients' tokens"
 OTHER_K = "drafts of {} tokens here, of 3 there"
+Rows = Iterator[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the file says, every number as the text that was printed."""
+
+    path: str
+    content: dict[str, Any]
+
+    @property
+    def claims(self) -> dict[str, dict[str, str]]:
+        """By name: its `figure`, `region`, and `margin` where that is not the published study's."""
+        claims: dict[str, dict[str, str]] = self.content["claims"]
+        return claims
+
+    def figures(self, *keys: str) -> Iterator[tuple[tuple[str, ...], str]]:
+        """The printed numbers below a place in the file, with the rest of their keys; a list has the keys "1", "2", ...
+
+        Raises :class:`AnalysisError` where the file has no such place.
+        """
+        place: Any = self.content
+        for depth, key in enumerate(keys, start=1):
+            if not isinstance(place, dict) or key not in place:
+                raise AnalysisError(f"{self.path}: no key {'.'.join(keys[:depth])}, whose figures a study is compared with")
+            place = place[key]
+        yield from _leaves(place, ())
+
+
+def read_published(path: Path) -> Published:
+    """Read published.yaml; raise :class:`AnalysisError` with the file's name when it is not what it should be."""
+    try:
+        # The base loader leaves numbers as they are printed: 0.660 has three digits.
+        content = yaml.load(path.read_text(), Loader=yaml.BaseLoader)
+    except (OSError, yaml.YAMLError) as error:
+        raise AnalysisError(f"{path}: cannot be read as YAML: {error}") from error
+    missing = [key for key in ("production", "controlled", "claims") if key not in (content or {})]
+    if missing:
+        raise AnalysisError(f"{path}: no key {', '.join(missing)}; it holds the published study's figures and claims")
+    return Published(str(path), content)
+
+
+def _leaves(place: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(place, dict):
+        for key, below in place.items():
+            yield from _leaves(below, (*keys, str(key)))
+    elif isinstance(place, list):
+        for number, below in enumerate(place, start=1):
+            yield from _leaves(below, (*keys, str(number)))
+    else:
+        yield keys, str(place)
 
 
 def comparison(
@@ -63,9 +118,6 @@ def comparison(
     return [
         Comparison(key=key, published=float(printed), printed=printed, note=note) for key, printed, note in rows if key in facts
     ]
-
-
-Rows = Iterator[tuple[str, str, str]]
 
 
 def _of_production(published: Published, production: str, k: int) -> Rows:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.analyse.clusters import Requests
-from draftmeter.analyse.lines import log_lines
+from draftmeter.analyse.interval_series import workload_intervals
 from draftmeter.analyse.tables import Tables, numbers
 from draftmeter.analyse.totals import Totals, telling
 from draftmeter.stats.acceptance import CountsError
@@ -123,7 +123,7 @@ def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
 def _by_block(totals: Totals, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
     chosen = tables.intervals[numbers(tables.intervals, "drafted") > 0]
     used = telling(chosen, k)
-    log = log_lines(chosen[used] if used.any() else chosen, k)
+    log = workload_intervals(chosen[used] if used.any() else chosen, k)
     if log.lines is None:
         return _none(0, "intervals", f"no interval: no own request is known, and of its intervals {log.unknown}")
     counted = totals.drafts if used.any() else totals.draft_tokens

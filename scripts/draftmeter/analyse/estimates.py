@@ -8,24 +8,20 @@ import pandas as pd
 
 from draftmeter.analyse.baseline import pairs_of
 from draftmeter.analyse.calibration import KnownAnswer, calibrate
-from draftmeter.analyse.categories import categories_of
 from draftmeter.analyse.claims import judge, published_claims
-from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, comparison
+from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, Published, comparison
 from draftmeter.analyse.facts import AnalysisError, rounded
-from draftmeter.analyse.fifths import fifth_facts, fifth_rows
+from draftmeter.analyse.figure_tables import curve_rows, fifth_rows, interval_rows, time_rows
 from draftmeter.analyse.findings import find
-from draftmeter.analyse.intervals import interval_facts
-from draftmeter.analyse.lines import interval_rows, joined, log_lines, time_rows
-from draftmeter.analyse.load import RUNNING_MEANS
-from draftmeter.analyse.memory import curve_rows, lags_of
-from draftmeter.analyse.pair import pair_facts
-from draftmeter.analyse.published import Published
+from draftmeter.analyse.interval_estimates import IntervalEstimates, interval_estimates
+from draftmeter.analyse.interval_facts import RUNNING_MEANS, fifth_facts, interval_facts, lags_of
+from draftmeter.analyse.interval_series import categories_of, joined, workload_intervals
+from draftmeter.analyse.reasoning import pair_facts
 from draftmeter.analyse.replies import reply_facts
-from draftmeter.analyse.runs import facts_of_runs
 from draftmeter.analyse.setup import setup_rows
 from draftmeter.analyse.speed import speed_facts
+from draftmeter.analyse.streams import facts_of_runs
 from draftmeter.analyse.structure import structure_of
-from draftmeter.analyse.surveyed import Surveyed, surveyed
 from draftmeter.analyse.table1 import keys_of, table1_rows
 from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
 from draftmeter.facts import PRODUCTION_INTERVALS, CalibrationRow, Claim, Comparison, Fact, Structure
@@ -66,8 +62,8 @@ def estimate(
     facts = _all_workloads(study, measured, records)
     production = measured.of_workload(study.report.production)
     seed, analysis = study.study.seed, study.analysis
-    log = log_lines(production.intervals, production.k)
-    found = surveyed(
+    log = workload_intervals(production.intervals, production.k)
+    found = interval_estimates(
         log,
         analysis.min_drafts,
         analysis.min_drafts_sensitivity,
@@ -202,14 +198,16 @@ def _all_workloads(study: Study | Archive, tables: Tables, records: Sequence[Rec
     return facts
 
 
-def _joined_facts(study: Study | Archive, found: Surveyed, k: int) -> dict[str, Fact]:
+def _joined_facts(study: Study | Archive, found: IntervalEstimates, k: int) -> dict[str, Fact]:
     """The interval facts of shorter log intervals joined to those of the published study, at its thresholds."""
     if found.log.window_s == INTERVAL_S:
         return {}
     log = joined(found.log, INTERVAL_S)
     if log is None:
         return {}
-    longer = surveyed(log, MIN_DRAFTS, list(SENSITIVITY), study.analysis, derive_seed(study.study.seed, "analyse", JOINED))
+    longer = interval_estimates(
+        log, MIN_DRAFTS, list(SENSITIVITY), study.analysis, derive_seed(study.study.seed, "analyse", JOINED)
+    )
     facts = interval_facts(longer, k, fifth_facts(longer, k), None, list(SENSITIVITY))
     return {f"{JOINED}.{quantity}": fact for quantity, fact in facts.items()}
 

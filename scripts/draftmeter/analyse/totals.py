@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from draftmeter.analyse.clusters import Requests
-from draftmeter.analyse.lines import recovered
+from draftmeter.analyse.interval_series import recovered
 from draftmeter.analyse.tables import Tables, by_position, numbers, position_columns, run_labels
 from draftmeter.stats.acceptance import CountsError
 
