@@ -1,4 +1,5 @@
-"""Rule `plot_over_time`: Figure 2, acceptance over time, or Figure 3, its autocorrelation, as svg, pdf and png."""
+"""Rule `plot_over_time`: Figure 2, acceptance over time, or Figure 3, its autocorrelation, as svg,
+pdf and png."""
 
 import logging
 from pathlib import Path
@@ -13,7 +14,8 @@ log = logging.getLogger("plot_over_time")
 
 
 def plot_over_time(number: str, facts: Path, table: Path, outputs: dict[str, Path]) -> None:
-    """Draw the figure of this number, 2 or 3, from the facts and its table; `outputs` names the svg, pdf and png."""
+    """Draw the figure of this number, 2 or 3, from the facts and its table; `outputs` names the
+    svg, pdf and png."""
     if number == "2":
         figure = draw_figure2(read_facts(facts), read_times(table))
     else:

@@ -89,7 +89,8 @@ def made_up_facts(kind: str = "known_answer", found: Findings = RISING) -> dict[
 
 
 def as_analysed(facts: dict[str, Any]) -> dict[str, Any]:
-    """`facts` with the structure and the findings that the analysis writes beside such facts, as far as none is missing."""
+    """`facts` with the structure and the findings that the analysis writes beside such facts, as
+    far as none is missing."""
     given = {key: Fact.model_validate(one) for key, one in facts["facts"].items()}
     streams: dict[str, list[int]] = {name: [] for name in facts["labels"]}
     for subject in {split_key(key)[0] for key in given}:
@@ -129,7 +130,8 @@ def made_up_intervals() -> list[float]:
 
 
 def write_inputs(folder: Path, facts: dict[str, Any]) -> dict[str, Path]:
-    """facts.json and the tables that the render room reads, as files in `folder`, by their names."""
+    """facts.json and the tables that the render room reads, as files in `folder`, by their
+    names."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{name}.csv" for name in ("table1", "figure1_intervals", "figure1_fifths", "figure2", "figure3")]
     paths = {name: folder / name for name in ("facts.json", *names)}
@@ -153,7 +155,8 @@ def write_inputs(folder: Path, facts: dict[str, Any]) -> dict[str, Path]:
 
 
 def made_up_times() -> list[list[Any]]:
-    """Rows of figure2.csv: two series with a gap between them, running requests unknown for some."""
+    """Rows of figure2.csv: two series with a gap between them, running requests unknown for
+    some."""
     rows = []
     for number, acceptance in enumerate(made_up_intervals()):
         late = number >= INTERVALS // 2

@@ -1,7 +1,8 @@
-"""The claims of the published study, judged on this one's figures: they hold, they fail, or that cannot be told.
+"""The claims of the published study, judged on this one's figures: they hold, they fail, or that
+cannot be told.
 
-A claim holds with the interval of every figure inside its region, and fails with that of some figure outside. An interval
-that reaches over an end of the region, or is not known, leaves it open.
+A claim holds with the interval of every figure inside its region, and fails with that of some
+figure outside. An interval that reaches over an end of the region, or is not known, leaves it open.
 """
 
 import math
@@ -42,7 +43,8 @@ WORDS = {"holds": "lies inside", "fails": "lies outside", "cannot tell": "reache
 
 @dataclass(frozen=True)
 class Condition:
-    """The fact `key` in one of the `regions`. Outside is outside all of `beyond`, the regions themselves if that is None."""
+    """The fact `key` in one of the `regions`. Outside is outside all of `beyond`, the regions
+    themselves if that is None."""
 
     key: str
     regions: tuple[Region, ...]
@@ -65,7 +67,8 @@ class PublishedClaim:
 
 @dataclass(frozen=True)
 class _Judged:
-    """One condition with its outcome; `room` is the distance from the interval to the end of its region, in its half-widths."""
+    """One condition with its outcome; `room` is the distance from the interval to the end of its
+    region, in its half-widths."""
 
     key: str
     outcome: Outcome
@@ -91,8 +94,8 @@ def published_claims(
 ) -> list[PublishedClaim]:
     """In the order of the published study; K = `k` positions of the production workload.
 
-    `intervals` is the subject of those intervals that stand beside the published ones, `synthetic` the controlled workload
-    that stands beside the published synthetic one.
+    `intervals` is the subject of those intervals that stand beside the published ones, `synthetic`
+    the controlled workload that stands beside the published synthetic one.
     """
     groups = tuple(Region(*ends, closed=True) for ends in TWO_GROUPS)
     return [
@@ -180,7 +183,8 @@ def _formula(production: str) -> list[PublishedClaim]:
 
 
 def _acceptance(facts: Mapping[str, Fact], workload: str) -> str:
-    """The fact of all runs; where other clients leave it without an interval, that of the runs without them, if it has one."""
+    """The fact of all runs; where other clients leave it without an interval, that of the runs
+    without them, if it has one."""
     whole, undisturbed = f"{workload}.accepted_over_drafted", f"{workload}.under_1_percent.accepted_over_drafted"
     if facts[whole].low is None and undisturbed in facts and facts[undisturbed].low is not None:
         return undisturbed
@@ -188,7 +192,8 @@ def _acceptance(facts: Mapping[str, Fact], workload: str) -> str:
 
 
 def _between(facts: Mapping[str, Fact], production: str, controlled: Sequence[str]) -> Iterator[Condition]:
-    """The region's own ends are estimates: inside is inside their intervals, outside is outside them."""
+    """The region's own ends are estimates: inside is inside their intervals, outside is outside
+    them."""
     found = [facts[_acceptance(facts, workload)] for workload in controlled]
     values = [one.value for one in found if one.value is not None]
     ends = [(one.low, one.high) for one in found if one.low is not None and one.high is not None]

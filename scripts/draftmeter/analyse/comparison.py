@@ -1,4 +1,5 @@
-"""The published figures, as the data file of the project gives them, beside the facts that can stand beside them."""
+"""The published figures, as the data file of the project gives them, beside the facts that can
+stand beside them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

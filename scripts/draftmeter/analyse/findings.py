@@ -1,4 +1,5 @@
-"""What the facts allow to be said: each finding is decided by where a confidence interval lies, and by nothing else."""
+"""What the facts allow to be said: each finding is decided by where a confidence interval lies, and
+by nothing else."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -12,7 +13,8 @@ Memory = Literal["forgets", "stays", "fades", "none seen", "cannot tell", "unkno
 def find(facts: Mapping[str, Fact], structure: Structure, production: str, confidence: float) -> Findings:
     """All findings on the workload `production`, its intervals, and what was run beside it.
 
-    `confidence` is the level of the study's intervals, between 0 and 1: a p value is held against what it leaves to chance.
+    `confidence` is the level of the study's intervals, between 0 and 1: a p value is held against
+    what it leaves to chance.
     """
     # Rounded, so that a level of 0.95 leaves 0.05 and not 0.050000000000000044.
     p_limit = round(1 - confidence, 12)

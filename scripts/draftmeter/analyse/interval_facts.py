@@ -1,4 +1,5 @@
-"""The facts of the production server's intervals: their number, spread, memory, load, dispersion and fifths by acceptance."""
+"""The facts of the production server's intervals: their number, spread, memory, load, dispersion
+and fifths by acceptance."""
 
 from dataclasses import dataclass
 

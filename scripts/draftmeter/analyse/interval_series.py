@@ -1,4 +1,5 @@
-"""The intervals of a workload as the statistics take them: a series in time, beside the rows that they come from."""
+"""The intervals of a workload as the statistics take them: a series in time, beside the rows that
+they come from."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,5 @@
-"""Where a figure lies: the one test of a confidence interval against a region, and all margins that regions are made of."""
+"""Where a figure lies: the one test of a confidence interval against a region, and all margins that
+regions are made of."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ class Region:
     """Whether the ends belong to it."""
 
     def room(self, low: float, high: float) -> float:
-        """How far the interval from `low` to `high` lies inside; below 0 where it reaches over an end."""
+        """How far the interval from `low` to `high` lies inside; below 0 where it reaches over an
+        end."""
         return min(low - self.low, self.high - high)
 
     def holds(self, low: float, high: float) -> bool:
@@ -62,9 +64,11 @@ def within(margin: float) -> Region:
 
 
 def place(fact: Fact, regions: Sequence[Region], beyond: Sequence[Region] | None = None) -> Place:
-    """Where the whole confidence interval of `fact` lies: inside one of `regions`, or outside all of them.
+    """Where the whole confidence interval of `fact` lies: inside one of `regions`, or outside all
+    of them.
 
-    With `beyond` outside is outside all of those. A fact without a value is unknown; one without an interval cannot tell.
+    With `beyond` outside is outside all of those. A fact without a value is unknown; one without an
+    interval cannot tell.
     """
     if fact.value is None:
         return "unknown"

@@ -1,4 +1,5 @@
-"""What facts.json holds facts of: workloads and intervals with their parts, lags and loads, in order."""
+"""What facts.json holds facts of: workloads and intervals with their parts, lags and loads, in
+order."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -15,9 +16,11 @@ def structure_of(
     lags: list[Lag],
     running: list[RunningMean],
 ) -> Structure:
-    """The structure of `facts`. `streams` are those that each workload ran at, `thresholds` the further ones of each intervals.
+    """The structure of `facts`. `streams` are those that each workload ran at, `thresholds` the
+    further ones of each intervals.
 
-    Of the subjects of intervals those that are not the production intervals themselves were joined to `joined_s` seconds.
+    Of the subjects of intervals those that are not the production intervals themselves were joined
+    to `joined_s` seconds.
     """
     subjects: dict[str, Subject] = {}
 

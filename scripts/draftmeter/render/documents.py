@@ -1,4 +1,5 @@
-"""The research note: as Markdown from the facts alone, and from there what a reader opens: Markdown, HTML and PDF."""
+"""The research note: as Markdown from the facts alone, and from there what a reader opens:
+Markdown, HTML and PDF."""
 
 import re
 import tempfile

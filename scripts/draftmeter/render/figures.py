@@ -1,7 +1,7 @@
 """Figures 1 to 3, in grey, each from the facts and its table.
 
-Figure 1: (a) how acceptance varies over production intervals, (b) chance at each position in five groups of them.
-Figure 2: acceptance of the production intervals over time, and the load below it.
+Figure 1: (a) how acceptance varies over production intervals, (b) chance at each position in five
+groups of them. Figure 2: acceptance of the production intervals over time, and the load below it.
 Figure 3: the memory of acceptance, with its intervals and the decay that was fitted to it.
 """
 

@@ -1,9 +1,10 @@
 """How facts and texts are printed into a document.
 
-Numbers: digits fixed by unit, thousands separated, the minus of print; these functions return plain text. Untrusted text
-(labels, model names and reasons come from configs, servers and file names) is made literal by the escaping of the document.
-A :class:`Printer` joins both: escaped, in HTML and PDF linked to the facts' rows in the appendix, an unknown with why.
-A reason is given once a section: where a sentence is about the unknown figure it stands there, and what tables and brackets
+Numbers: digits fixed by unit, thousands separated, the minus of print; these functions return plain
+text. Untrusted text (labels, model names and reasons come from configs, servers and file names) is
+made literal by the escaping of the document. A :class:`Printer` joins both: escaped, in HTML and
+PDF linked to the facts' rows in the appendix, an unknown with why. A reason is given once a
+section: where a sentence is about the unknown figure it stands there, and what tables and brackets
 leave open is told by :meth:`Printer.why` at the end of the section.
 """
 

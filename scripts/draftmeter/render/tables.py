@@ -1,4 +1,5 @@
-"""Table 1, acceptance by workload with production first, as Markdown and LaTeX from the facts; and the table of servers."""
+"""Table 1, acceptance by workload with production first, as Markdown and LaTeX from the facts; and
+the table of servers."""
 
 import csv
 import io
