@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from draftmeter.analyse.baseline import pairs_of
 from draftmeter.analyse.calibration import KnownAnswer, calibrate
 from draftmeter.analyse.claims import judge, published_claims
 from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, Published, comparison
@@ -17,13 +16,12 @@ from draftmeter.analyse.interval_estimates import IntervalEstimates, interval_es
 from draftmeter.analyse.interval_facts import RUNNING_MEANS, fifth_facts, interval_facts, lags_of
 from draftmeter.analyse.interval_series import categories_of, joined, workload_intervals
 from draftmeter.analyse.reasoning import pair_facts
-from draftmeter.analyse.replies import reply_facts
 from draftmeter.analyse.setup import setup_rows
-from draftmeter.analyse.speed import speed_facts
 from draftmeter.analyse.streams import facts_of_runs
 from draftmeter.analyse.structure import structure_of
 from draftmeter.analyse.table1 import keys_of, table1_rows
 from draftmeter.analyse.tables import Tables, numbers, run_label, run_labels
+from draftmeter.analyse.with_and_without import reply_facts, runs_with_and_without, speed_facts
 from draftmeter.facts import PRODUCTION_INTERVALS, CalibrationRow, Claim, Comparison, Fact, Structure
 from draftmeter.record.run import Record
 from draftmeter.study.archive import Archive
@@ -187,7 +185,7 @@ def _all_workloads(study: Study | Archive, tables: Tables, records: Sequence[Rec
                 f"table counters: no record of workload {workload!r}, which the report needs, from a server that makes drafts; "
                 "known-answer models beside another one, and runs without speculation, do not count"
             )
-    pairs = pairs_of(tables, records)
+    pairs = runs_with_and_without(tables, records)
     confidence = study.analysis.confidence
     facts: dict[str, Fact] = {}
     for workload in [*dict.fromkeys(reported), *sorted(drafting - set(reported))]:
