@@ -117,7 +117,7 @@ def server_states(rows: Sequence[RequestRow]) -> tuple[ServerState, ServerState]
     return before, after
 
 
-def workload_intervals(rows: Sequence[RequestRow]) -> list[str]:
+def log_lines(rows: Sequence[RequestRow]) -> list[str]:
     """Two lines an interval of 2 s, across New Year; each interval holds the drafts of two requests."""
     lines = []
     for number in range(0, len(rows), 2):
@@ -138,7 +138,7 @@ def write_run(boot_folder: Path, described: Record, rows: Sequence[RequestRow]) 
     write_json(folder / "record.json", described.model_copy(update={"requests": len(rows), "errors": 0}))
     (folder / "metrics-before.prom").write_text(exposition(before))
     (folder / "metrics-after.prom").write_text(exposition(after))
-    (folder / "server.log").write_text("".join(f"{line}\n" for line in workload_intervals(rows)))
+    (folder / "server.log").write_text("".join(f"{line}\n" for line in log_lines(rows)))
     (folder / "requests.jsonl").write_text("".join(f"{canonical_json(row)}\n" for row in rows))
     return BootRun(run=described.run, attempt=described.attempt, fingerprint=described.fingerprint, path=path)
 

@@ -79,7 +79,7 @@ def test_a_live_server_is_only_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert (found["engine_version"], found["models"], found["k"], found["subject"]) == ("0.32.0", ["made-up"], 3, url)
     assert found["counters_by_position"] == {"there": True, "detail": "K = 3"}
     assert found["per_request_metrics"]["there"] is None and "--probe" in found["per_request_metrics"]["detail"]
-    assert found["workload_intervals"]["there"] is None and found["problems"] == []
+    assert found["log_lines"]["there"] is None and found["problems"] == []
     assert any("differences of counters" in sentence for sentence in found["could_say"])
     assert [request[:3] for request in asked] == [("GET", path, None) for path in ("/metrics", "/version", "/v1/models")]
 
@@ -197,7 +197,7 @@ def test_an_archive_is_judged_by_its_files(tmp_path: Path, capsys: pytest.Captur
     assert code == 0
     assert (found["kind"], found["k"], found["engine_version"]) == ("archive of 2 sources", 3, "0.32.0")
     assert found["counters"] == {"there": True, "detail": "in 1 of 2 sources"}
-    assert found["workload_intervals"] == {"there": True, "detail": "in 1 of 2 sources"}
+    assert found["log_lines"] == {"there": True, "detail": "in 1 of 2 sources"}
 
 
 def test_an_archive_of_nothing_is_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +216,7 @@ def test_a_log_has_intervals_and_no_counters(tmp_path: Path, capsys: pytest.Capt
     assert code == 0
     assert (found["kind"], found["engine_version"], found["k"]) == ("vLLM log", "0.32.0", 3)
     assert found["counters"] == {"there": False, "detail": "a log holds none"}
-    assert found["workload_intervals"]["there"] and found["workload_intervals"]["detail"].startswith("4 intervals")
+    assert found["log_lines"]["there"] and found["log_lines"]["detail"].startswith("4 intervals")
     assert any("misses intervals" in sentence for sentence in found["could_not_say"])
 
 
@@ -224,10 +224,10 @@ def test_records_and_metrics_texts(tmp_path: Path, capsys: pytest.CaptureFixture
     write_boot(tmp_path / "boot-1")
     code, found = doctor(capsys, tmp_path / "boot-1")
     assert code == 0 and [item["per_request_metrics"]["detail"] for item in found] == ["10 requests", "12 requests"]
-    assert all(item["workload_intervals"]["there"] and item["log_interval_s"] == 2.0 for item in found)
+    assert all(item["log_lines"]["there"] and item["log_interval_s"] == 2.0 for item in found)
     record = write_watched_record(tmp_path / "watched")
     code, (found_record,) = doctor(capsys, record)
-    assert code == 0 and found_record["engine_version"] == "0.32.0" and found_record["workload_intervals"]["there"] is False
+    assert code == 0 and found_record["engine_version"] == "0.32.0" and found_record["log_lines"]["there"] is False
     assert any("differences of counters" in sentence for sentence in found_record["could_say"])
     (tmp_path / "dump").write_text(exposition(ServerState([1, 2, 3, 4])))
     code, (dump,) = doctor(capsys, tmp_path / "dump")

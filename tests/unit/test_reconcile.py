@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from made_up_records import START, random_requests, record, request, server_states, workload_intervals
+from made_up_records import START, log_lines, random_requests, record, request, server_states
 
 from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.formats.log import Known, read_log
@@ -18,7 +18,7 @@ ROWS = random_requests(12)
 
 def consistent(rows: list[RequestRow] = ROWS, **changes: Any) -> Sources:
     before, after = (read_scrape(exposition(state)) for state in server_states(rows))
-    log = io.BytesIO("".join(f"{line}\n" for line in workload_intervals(rows)).encode())
+    log = io.BytesIO("".join(f"{line}\n" for line in log_lines(rows)).encode())
     reading = read_log(log, Known(zone="+00:00", near_start=START, log_interval_s=2.0, k=before.k))
     values = {
         "record": record("traffic", requests=len(rows)),

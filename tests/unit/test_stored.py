@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from made_up_records import START, random_requests, workload_intervals, write_boot
+from made_up_records import START, log_lines, random_requests, write_boot
 
 from draftmeter.collect.stored import CollectError
 from draftmeter.collect.tables import Tables, build_tables
@@ -18,7 +18,7 @@ SETTINGS = SourceSettings(zone="+00:00", year=2031, log_interval_s=2.0, k=None, 
 
 
 def write_log(path: Path) -> Path:
-    path.write_text("".join(f"{line}\n" for line in ["INFO a line of another kind", *workload_intervals(ROWS)]))
+    path.write_text("".join(f"{line}\n" for line in ["INFO a line of another kind", *log_lines(ROWS)]))
     return path
 
 

@@ -28,7 +28,7 @@ class Availability:
     counters: Answer
     counters_by_position: Answer
     per_request_metrics: Answer
-    workload_intervals: Answer
+    log_lines: Answer
     intervals: bool
     problems: Sequence[str] = ()
     blocking: Sequence[str] = ()
@@ -41,7 +41,7 @@ class Availability:
         """Whether a study can be made of it: acceptance by position must be known from somewhere."""
         if self.blocking:
             return False
-        return self.baseline or bool(self.counters_by_position.there or (self.workload_intervals.there and self.k is not None))
+        return self.baseline or bool(self.counters_by_position.there or (self.log_lines.there and self.k is not None))
 
     def can(self) -> list[str]:
         """Sentences: what a study could say."""
@@ -57,13 +57,13 @@ class Availability:
             )
         elif self.counters.there:
             said.append("Accepted over drafted and tokens per step from the server's counters, but not by position.")
-        if self.workload_intervals.there:
+        if self.log_lines.there:
             said.append("How acceptance varies between the intervals of the log, with load, and how long it keeps its level.")
         elif self.intervals:
             said.append("How acceptance varies between intervals, from differences of counters that are read often enough.")
-        if self.workload_intervals.there and self.counters.there:
+        if self.log_lines.there and self.counters.there:
             said.append("Whether the log is complete: its lines against the counters.")
-        if self.workload_intervals.there and not self.counters.there and self.k is not None:
+        if self.log_lines.there and not self.counters.there and self.k is not None:
             said.append("Acceptance by position and tokens per step, as far as the log is complete.")
         if self.per_request_metrics.there:
             said.append("Acceptance by request: confidence intervals by prompt or session, and the share of other clients.")
@@ -80,11 +80,11 @@ class Availability:
             said.append(f"Nothing from counters: {self.counters.detail}.")
         elif not self.counters_by_position.there:
             said.append(f"No chance by position from counters: {self.counters_by_position.detail}.")
-        if not self.workload_intervals.there and not self.intervals:
-            said.append(f"Nothing about intervals: {self.workload_intervals.detail}.")
+        if not self.log_lines.there and not self.intervals:
+            said.append(f"Nothing about intervals: {self.log_lines.detail}.")
         if not self.per_request_metrics.there:
             said.append(f"Nothing by request, so no confidence intervals from requests: {self.per_request_metrics.detail}.")
-        if self.workload_intervals.there and not self.counters.there:
+        if self.log_lines.there and not self.counters.there:
             said.append("Not whether the log misses intervals, nor emitted tokens per step: that needs counters.")
         return said
 
@@ -102,7 +102,7 @@ class Availability:
             "counters": _said(self.counters),
             "counters by position": _said(self.counters_by_position),
             "per-request metrics": _said(self.per_request_metrics),
-            "log lines": _said(self.workload_intervals),
+            "log lines": _said(self.log_lines),
         }
         can, cannot = self.can(), self.cannot()
         return [

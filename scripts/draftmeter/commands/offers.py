@@ -31,7 +31,7 @@ def of_server(found: Examined) -> Availability:
         counters=counters,
         counters_by_position=by_position,
         per_request_metrics=_probed(found),
-        workload_intervals=Answer(None, "a server does not show its log; `draftmeter watch --log FILE` follows it"),
+        log_lines=Answer(None, "a server does not show its log; `draftmeter watch --log FILE` follows it"),
         intervals=bool(by_position.there),
         problems=[*(f"{path}: {error}" for path, error in found.errors.items()), *exposition.problems],
     )
@@ -56,7 +56,7 @@ def of_source(source: Source) -> Availability:
         counters=counters,
         counters_by_position=by_position,
         per_request_metrics=_requests(source),
-        workload_intervals=_lines(source, log),
+        log_lines=_lines(source, log),
         intervals=source.kind == WATCHED and found["intervals_from"] == "counters",
         problems=[*found.get("warnings", []), *(log.get("warnings", []) if log is not found else [])],
     )
