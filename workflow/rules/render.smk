@@ -17,6 +17,8 @@ rule plot_figure1:
     log:
         "results/logs/plot_figure1.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
         bin_width=STUDY.analysis.histogram_bin_width,
@@ -44,6 +46,8 @@ rule plot_over_time:
     wildcard_constraints:
         number="[23]",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
     message:
@@ -85,6 +89,8 @@ rule render_note:
     log:
         "results/logs/render_note.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "render"),
     message:

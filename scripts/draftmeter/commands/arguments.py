@@ -1,4 +1,6 @@
-"""What several commands take: settings that a file may not say itself, and values such as 10s or +01:00."""
+"""What several commands take: settings that a file may not say itself, and values such as 10s or
++01:00.
+"""
 
 import argparse
 import re
@@ -11,7 +13,9 @@ FIRST_YEAR, LAST_YEAR = 2000, 2999
 
 
 class UnusableInput(Exception):
-    """What the user gave cannot be used; the message is the one line to show. The command ends with exit code 2."""
+    """What the user gave cannot be used; the message is the one line to show. The command ends with
+    exit code 2.
+    """
 
 
 def duration(text: str) -> float:

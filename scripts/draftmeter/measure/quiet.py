@@ -6,8 +6,10 @@ import time
 import aiohttp
 
 from draftmeter.formats.metrics import quiet
+from draftmeter.measure.http import ask
 
 POLL_S = 0.25
+SCRAPE_TIMEOUT_S = 30.0
 
 
 class QuietTimeout(RuntimeError):
@@ -15,19 +17,21 @@ class QuietTimeout(RuntimeError):
 
 
 async def scrape(session: aiohttp.ClientSession, url: str) -> str:
-    """The text of the server's /metrics, unchanged."""
-    async with session.get(f"{url}/metrics", timeout=aiohttp.ClientTimeout(total=30)) as response:
-        response.raise_for_status()
-        return await response.text()
+    """The text of the server's /metrics, unchanged. Raises
+    :class:`draftmeter.measure.http.NotAnswered`.
+    """
+    return (await ask(session, f"{url}/metrics", SCRAPE_TIMEOUT_S)).decode()
 
 
 async def wait_until_quiet(
     session: aiohttp.ClientSession, url: str, timeout_s: float, settle_s: float, *, speculation: bool = True
 ) -> str:
-    """Wait until nothing runs and counters stand still, for `settle_s` at least; return the last scrape.
+    """Wait until nothing runs and counters stand still, for `settle_s` at least; return the last
+    scrape.
 
-    `settle_s` covers one log interval: a server writes the line of its last interval only when that interval is over.
-    Responses are sent before their last step is counted, so that one scrape right after the last reply is not enough.
+    `settle_s` covers one log interval: a server writes the line of its last interval only when that
+    interval is over. Responses are sent before their last step is counted, so that one scrape right
+    after the last reply is not enough.
     """
     deadline = time.monotonic() + timeout_s + settle_s
     last = await scrape(session, url)

@@ -1,18 +1,31 @@
-"""Read what is appended to a log, through rotation by renaming, by copying and truncating, and over one's own restarts.
+"""Follow a server's log: keep its statistics lines, none lost or doubled, and measure the zone of
+their time stamps.
 
-A log is told apart by its inode and by the bytes before the place up to which it was read: inodes are used again, and
-a truncated file may have grown past that place before anyone looks.
+What is appended is read through rotation by renaming, by copying and truncating, and over the
+watch's own restarts. A log is told apart by its inode and by the bytes before the place up to which
+it was read: inodes are used again, and a truncated file may have grown past that place before
+anyone looks.
 """
 
 import glob
 import hashlib
 import os
-from collections.abc import Callable
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Self
 
-from draftmeter.strict import Strict
+from draftmeter.formats.log import statistics_text
+from draftmeter.formats.log.scan import WORDS
+from draftmeter.measure.watch.recording import append_whole, open_to_append
+from draftmeter.record.watched import SERVER_LOG, WatchedError, first_problem
+from draftmeter.strict import Strict, write_json
+
+LOG_POSITION = "log-position.json"
 
 CHUNK_BYTES = 2**20
 # A statistics line has some hundreds of bytes; a line that is longer than this is passed over.
@@ -21,13 +34,23 @@ TAIL_BYTES = 1024
 # So many bytes before a place tell one log from another, whatever their inodes say.
 TELLING_BYTES = 256
 
+_STAMP = re.compile(r"(?<![\d-])(?P<month>\d\d)-(?P<day>\d\d) (?P<time>\d\d:\d\d:\d\d)(?![\d:])")
+QUARTER_S = 900
+# A line that was held back in a buffer is older than its arrival, by any amount: it tells nothing.
+LARGEST_DELAY_S = 90
+LARGEST_OFFSET_S = 14 * 3600
+# So many readings in a row must agree.
+READINGS = 3
+
 
 class LogFileError(ValueError):
     """A log file that cannot be followed: which, what was found, what would be right."""
 
 
 class Mark(Strict):
-    """The place up to which a log was read; `digest` is the sha256 of the up to 1,024 bytes before it."""
+    """The place up to which a log was read; `digest` is the sha256 of the up to 1,024 bytes before
+    it.
+    """
 
     device: int
     inode: int
@@ -37,7 +60,9 @@ class Mark(Strict):
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a log: of the lines that hold one of `words`, what `text` makes of them, unless that is null."""
+    """What is kept of a log: of the lines that hold one of `words`, what `text` makes of them,
+    unless that is None.
+    """
 
     words: tuple[bytes, ...]
     text: Callable[[str], str | None]
@@ -55,19 +80,25 @@ class Kept:
         return [text for text in texts if text is not None]
 
 
+STATISTICS = Kept(WORDS, statistics_text)
+"""Of a vLLM log only the statistics lines are kept, cut down to their own text: never a prompt or a
+reply.
+"""
+
+
 class FollowedLog:
     """A log at `path`, read as it grows.
 
-    Without a mark reading begins at the log's end (at the start of the line that is being written there); with one it
-    goes on at the mark, in whatever file beside `path` it lies, and is at the start of `path` if it lies in none.
-    Raises :class:`LogFileError`.
+    Without a mark reading begins at the log's end (at the start of the line that is being written
+    there); with one it goes on at the mark, in whatever file beside `path` it lies, and is at the
+    start of `path` if it lies in none. Raises :class:`LogFileError`.
     """
 
     def __init__(self, path: Path, kept: Kept, mark: Mark | None) -> None:
         self._path = path
         self._kept = kept
         self.problem: str | None = None
-        """Why the log could not be read when it was looked at last; null if it could."""
+        """Why the log could not be read when it was looked at last; None if it could."""
         self._place_lost = False
         require_log(path)
         try:
@@ -88,8 +119,8 @@ class FollowedLog:
     def new_lines(self) -> list[str]:
         """What is kept of each complete line that was appended since the last call.
 
-        A last line without its line feed waits for it; in a file that was given up it is dropped. A log that cannot be
-        read now is a `problem`, and is tried again at the next call.
+        A last line without its line feed waits for it; in a file that was given up it is dropped. A
+        log that cannot be read now is a `problem`, and is tried again at the next call.
         """
         kept: list[str] = []
         self.problem = None
@@ -116,7 +147,8 @@ class FollowedLog:
         return replaced
 
     def place_lost(self) -> bool:
-        """Whether, since this was asked last, the place up to which the log was read was in no file any more.
+        """Whether, since this was asked last, the place up to which the log was read was in no file
+        any more.
 
         Lines that were written just before that may be missing.
         """
@@ -137,7 +169,9 @@ class FollowedLog:
             raise
         self._file = file
         self._offset = offset
-        """Where the first line begins that was not taken yet; `_tail` stands before it, `_held` after it."""
+        """Where the first line begins that was not taken yet; `_tail` stands before it, `_held`
+        after it.
+        """
         self._tail = tail
         self._held = b""
         self._passing_over = False
@@ -183,7 +217,9 @@ class FollowedLog:
         return kept
 
     def _skip_hole(self) -> None:
-        """A server that does not append leaves a hole in front when its log is truncated: it goes on at its old place."""
+        """A server that does not append leaves a hole in front when its log is truncated: it goes
+        on at its old place.
+        """
         if self._held:
             return
         with suppress(OSError):  # nothing but a hole, or a file system that does not tell
@@ -191,6 +227,81 @@ class FollowedLog:
             if data > self._offset:
                 self._offset = data
                 self._tail = _bytes_before(self._file, data)
+
+
+class LogPosition(Strict):
+    """log-position.json: up to where the log was read when server.log had `kept_bytes` bytes."""
+
+    mark: Mark
+    kept_bytes: int
+
+
+class KeptLines:
+    """Follows the log at `path` and stores what is `kept` of it in the record at `folder`."""
+
+    def __init__(self, folder: Path, path: Path, kept: Kept = STATISTICS) -> None:
+        self._position = folder / LOG_POSITION
+        before = _read_position(self._position)
+        self._log = FollowedLog(path, kept, None if before is None else before.mark)
+        self._place_lost = self._log.place_lost()
+        self._lines = open_to_append(folder / SERVER_LOG)
+        if before is not None and not self._place_lost and os.fstat(self._lines).st_size > before.kept_bytes:
+            # Written by a session that was killed before it noted its position: these lines are
+            # read again.
+            os.ftruncate(self._lines, before.kept_bytes)
+        self._note_position()
+
+    def take(self) -> list[str]:
+        """Store the lines that are new; they are returned too."""
+        lines = self._log.new_lines()
+        if lines:
+            append_whole(self._lines, "".join(f"{line}\n" for line in lines))
+            self._note_position()
+        return lines
+
+    @property
+    def problem(self) -> str | None:
+        """Why the log could not be read when it was looked at last; None if it could."""
+        return self._log.problem
+
+    def place_lost(self) -> bool:
+        """Whether, since this was asked last, lines of the log may have been missed: it was
+        replaced or truncated.
+        """
+        lost = self._place_lost or self._log.place_lost()
+        self._place_lost = False
+        return lost
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._note_position()
+        self._log.close()
+        os.close(self._lines)
+
+    def _note_position(self) -> None:
+        write_json(self._position, LogPosition(mark=self._log.mark(), kept_bytes=os.fstat(self._lines).st_size))
+
+
+class ZoneMeter:
+    """Takes the lines that arrived together; `zone` is None until several arrivals in a row gave
+    the same offset.
+    """
+
+    def __init__(self) -> None:
+        self._readings: deque[str] = deque(maxlen=READINGS)
+
+    def add(self, lines: Sequence[str], now: float) -> None:
+        """Take what arrived at `now` (Unix seconds); only the last line is new enough to tell."""
+        offset = stamp_offset(lines[-1], now) if lines else None
+        if offset is not None:
+            self._readings.append(offset)
+
+    @property
+    def zone(self) -> str | None:
+        """The offset from UTC, such as +01:00."""
+        return self._readings[0] if len(self._readings) == READINGS and len(set(self._readings)) == 1 else None
 
 
 def require_log(path: Path) -> None:
@@ -203,7 +314,9 @@ def require_log(path: Path) -> None:
 
 
 def _locate(path: Path, mark: Mark) -> Path | None:
-    """The file in which the place of `mark` lies: `path`, or one beside it whose name begins alike; null if in none."""
+    """The file in which the place of `mark` lies: `path`, or one beside it whose name begins alike;
+    None if in none.
+    """
     found = []
     for candidate in path.parent.glob(f"{glob.escape(path.name)}*"):
         with suppress(OSError):  # removed or compressed in this moment
@@ -238,3 +351,34 @@ def _last_line_start(path: Path) -> int:
         file.seek(near)
         end = file.read(size - near).rfind(b"\n") + 1
     return near + end if end > 0 or near == 0 else size
+
+
+def stamp_offset(line: str, now: float) -> str | None:
+    """The offset from UTC, to a quarter of an hour, at which the stamp of `line` is the time `now`;
+    None if there is none.
+    """
+    match = _STAMP.search(line)
+    if match is None:
+        return None
+    clock = datetime.fromtimestamp(now, UTC)
+    for year in (clock.year, clock.year - 1, clock.year + 1):
+        try:
+            stamp = datetime.fromisoformat(f"{year}-{match['month']}-{match['day']}T{match['time']}+00:00")
+        except ValueError:
+            continue  # 29 February exists in some of the years only
+        ahead = (stamp - clock) / timedelta(seconds=1)
+        quarters = round(ahead / QUARTER_S)
+        if abs(ahead) <= LARGEST_OFFSET_S + LARGEST_DELAY_S and abs(ahead - quarters * QUARTER_S) <= LARGEST_DELAY_S:
+            minutes = abs(quarters) * 15
+            return f"{'-' if quarters < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    return None
+
+
+def _read_position(path: Path) -> LogPosition | None:
+    if not path.exists():
+        return None
+    try:
+        return LogPosition.model_validate_json(path.read_bytes())
+    except ValueError as error:
+        problem = first_problem(error)
+        raise WatchedError(f"{path}: not a position in a log: {problem}; remove it to follow the log from its end") from error

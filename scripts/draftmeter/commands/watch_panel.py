@@ -1,11 +1,11 @@
-"""What a watch shows: a live panel in a terminal, a plain line now and then elsewhere."""
+"""How `draftmeter watch` shows a watch: a live panel in a terminal, a plain line now and then
+elsewhere.
+"""
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,66 +15,33 @@ from rich.text import Text
 
 from draftmeter.formats.counters import Counters
 from draftmeter.measure.watch.durations import show_duration
-from draftmeter.measure.watch.totals import Totals
+from draftmeter.measure.watch.status import Status, Totals, View
+from draftmeter.stats.acceptance import CountsError, accepted_over_drafted, chance_at, tokens_per_step
 
 PLAIN_EVERY_S = 60.0
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "–"
-# A terminal prints ^C behind the panel; without room for it the line would wrap, and the panel be drawn one line too low.
+# A terminal prints ^C behind the panel; without room for it the line would wrap, and the panel be
+# drawn one line too low.
 ECHO_COLUMNS = 4
 
 
-@dataclass(frozen=True)
-class Formulas:
-    """Ratios from counts, given by the caller, for measuring knows no statistics; null where a ratio does not exist."""
-
-    acceptance: Callable[[Counters], float | None]
-    chances: Callable[[Counters], Sequence[float | None]]
-    tokens_per_step: Callable[[Counters], float | None]
-
-
-@dataclass
-class Status:
-    """What the view shows besides the counts. Times are Unix seconds."""
-
-    url: str
-    record: str
-    every_s: float
-    started: float
-    ends: float | None
-    engine: str = ""
-    """Model, K and version of the engine in one phrase."""
-    scrapes: int = 0
-    failed: int = 0
-    skipped: int = 0
-    lines: int | None = None
-    """Statistics lines stored; null if no log is followed."""
-    error: str | None = None
-    """Why the last scrape failed; null if it did not."""
-
-
-class View(Protocol):
-    """Something that shows a watch."""
-
-    def show(self, status: Status, totals: Totals, *, last: bool = False) -> None:
-        """Show how things stand now; `last`: nothing comes after it."""
-
-    def say(self, sentence: str) -> None:
-        """Show a sentence that stays."""
-
-
 @contextmanager
-def shown(console: Console, formulas: Formulas) -> Iterator[View]:
-    """For the time of the block: a panel in a terminal, plain lines anywhere else. Nothing that it does ends a watch."""
+def shown(console: Console) -> Iterator[View]:
+    """For the time of the block: a panel in a terminal, plain lines anywhere else. Nothing that it
+    does ends a watch.
+    """
     if not console.is_terminal:
-        yield Surviving(PlainLines(console, formulas), console)
+        yield Surviving(PlainLines(console), console)
         return
     with Live(console=console, auto_refresh=False) as live:
-        yield Surviving(LivePanel(live, formulas), console)
+        yield Surviving(LivePanel(live), console)
 
 
 class Surviving:
-    """A view whose terminal or pipe may go away: the record matters more, so that nothing is shown from then on."""
+    """A view whose terminal or pipe may go away: the record matters more, so that nothing is shown
+    from then on.
+    """
 
     def __init__(self, view: View, console: Console) -> None:
         self._view = view
@@ -95,18 +62,20 @@ class Surviving:
         try:
             yield
         except OSError:
-            # Whatever else would be written, the interpreter's own last flush included, goes nowhere.
+            # Whatever else would be written, the interpreter's own last flush included, goes
+            # nowhere.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._console.file.fileno())
             os.close(nowhere)
 
 
 class PlainLines:
-    """One line at the beginning, one a minute (or every scrape if these are slower), and one at the end."""
+    """One line at the beginning, one a minute (or every scrape if these are slower), and one at the
+    end.
+    """
 
-    def __init__(self, console: Console, formulas: Formulas) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._formulas = formulas
         self._last: float | None = None
 
     def show(self, status: Status, totals: Totals, *, last: bool = False) -> None:
@@ -117,7 +86,7 @@ class PlainLines:
         elif not last and now - self._last < PLAIN_EVERY_S - status.every_s / 2:
             return
         else:
-            self.say(plain_line(status, totals, self._formulas, time.time()))
+            self.say(plain_line(status, totals, time.time()))
         self._last = now
 
     def say(self, sentence: str) -> None:
@@ -129,13 +98,12 @@ class PlainLines:
 class LivePanel:
     """A panel that is drawn anew in place."""
 
-    def __init__(self, live: Live, formulas: Formulas) -> None:
+    def __init__(self, live: Live) -> None:
         self._live = live
-        self._formulas = formulas
 
     def show(self, status: Status, totals: Totals, *, last: bool = False) -> None:  # noqa: ARG002  the panel stays anyway
         """Draw the panel."""
-        drawn = panel(status, totals, self._formulas, time.time())
+        drawn = panel(status, totals, time.time())
         drawn.width = max(self._live.console.width - ECHO_COLUMNS, 1)
         self._live.update(drawn, refresh=True)
 
@@ -144,14 +112,14 @@ class LivePanel:
         self._live.console.print(Text(f"{time.strftime('%H:%M:%S')} {sentence}"))
 
 
-def plain_line(status: Status, totals: Totals, formulas: Formulas, now: float) -> str:
+def plain_line(status: Status, totals: Totals, now: float) -> str:
     """The figures of this session in one line."""
     counted = totals.counted
-    chances = " ".join(_number(chance, 3) for chance in formulas.chances(counted)) or UNKNOWN
+    by_position = " ".join(_number(chance, 3) for chance in chances(counted)) or UNKNOWN
     parts = [
-        f"accepted {_percent(formulas.acceptance(counted))}",
-        f"chance by position {chances}",
-        f"tokens per step {_number(formulas.tokens_per_step(counted), 2)}",
+        f"accepted {_percent(acceptance(counted))}",
+        f"chance by position {by_position}",
+        f"tokens per step {_number(per_step(counted), 2)}",
         f"running {_count(totals.running)}",
         _scrapes(status),
         f"restarts {totals.restarts}",
@@ -164,20 +132,18 @@ def plain_line(status: Status, totals: Totals, formulas: Formulas, now: float) -
     return ", ".join(parts)
 
 
-def panel(status: Status, totals: Totals, formulas: Formulas, now: float) -> Panel:
+def panel(status: Status, totals: Totals, now: float) -> Panel:
     """The figures of this session, and the last minutes of acceptance as a sparkline."""
     counted = totals.counted
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    table.add_row("accepted", f"[bold]{_percent(formulas.acceptance(counted))}[/] of {_count(counted.draft_tokens)} draft tokens")
-    chances = "   ".join(f"{k}: {_number(chance, 3)}" for k, chance in enumerate(formulas.chances(counted), start=1))
-    table.add_row("chance by position", chances or UNKNOWN)
-    table.add_row(
-        "tokens per step", f"[bold]{_number(formulas.tokens_per_step(counted), 3)}[/] in {_count(counted.drafts)} drafts"
-    )
+    table.add_row("accepted", f"[bold]{_percent(acceptance(counted))}[/] of {_count(counted.draft_tokens)} draft tokens")
+    by_position = "   ".join(f"{k}: {_number(chance, 3)}" for k, chance in enumerate(chances(counted), start=1))
+    table.add_row("chance by position", by_position or UNKNOWN)
+    table.add_row("tokens per step", f"[bold]{_number(per_step(counted), 3)}[/] in {_count(counted.drafts)} drafts")
     table.add_row("requests", f"running {_count(totals.running)}   waiting {_count(totals.waiting)}")
-    ratios = [formulas.acceptance(bucket) for bucket in totals.recent(now)]
+    ratios = [acceptance(bucket) for bucket in totals.recent(now)]
     table.add_row(f"last {totals.recent_s / 60:g} minutes", _sparkline(ratios))
     table.add_row("scrapes", f"{_scrapes(status, word='')}   restarts of the server: {totals.restarts}")
     if status.lines is not None:
@@ -191,7 +157,9 @@ def panel(status: Status, totals: Totals, formulas: Formulas, now: float) -> Pan
 
 
 def _sparkline(ratios: Sequence[float | None]) -> str:
-    """One character a part of time, between the lowest and the highest; a space where nothing was drafted."""
+    """One character a part of time, between the lowest and the highest; a space where nothing was
+    drafted.
+    """
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return UNKNOWN
@@ -221,3 +189,34 @@ def _number(value: float | None, digits: int) -> str:
 
 def _count(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
+
+
+def acceptance(counted: Counters) -> float | None:
+    """Accepted over drafted tokens; None where one is not known, or where no server can have
+    counted both.
+    """
+    if counted.accepted is None or counted.draft_tokens is None:
+        return None
+    try:
+        return accepted_over_drafted(counted.accepted, counted.draft_tokens).value
+    except CountsError:
+        return None
+
+
+def chances(counted: Counters) -> list[float | None]:
+    """The chance at each position; none at all where the counts are not known, or no server can
+    have counted them.
+    """
+    if counted.drafts is None or counted.accepted_per_position is None:
+        return []
+    try:
+        return [ratio.value for ratio in chance_at(counted.drafts, counted.accepted_per_position)]
+    except CountsError:
+        return []
+
+
+def per_step(counted: Counters) -> float | None:
+    """Tokens per step of the verifier; None where a count is not known."""
+    if counted.drafts is None or counted.accepted is None:
+        return None
+    return tokens_per_step(counted.drafts, counted.accepted).value

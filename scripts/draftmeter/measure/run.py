@@ -9,7 +9,7 @@ import aiohttp
 from draftmeter.formats.log import is_statistics_line
 from draftmeter.measure.client import Client, ClientError
 from draftmeter.measure.progress import Progress, say
-from draftmeter.measure.scrape import wait_until_quiet
+from draftmeter.measure.quiet import wait_until_quiet
 from draftmeter.measure.server import RunningServer
 from draftmeter.measure.traffic import send_run
 from draftmeter.record import provenance
@@ -32,11 +32,13 @@ async def execute_run(
     folder: Path,
     name: str,
 ) -> None:
-    """Quiet, scrape, send, quiet, scrape, cut the log; the record's folder gets its name when it is whole."""
+    """Quiet, scrape, send, quiet, scrape, cut the log; the record's folder gets its name when it is
+    whole.
+    """
     partial = folder / f"{run.run}.partial"
     partial.mkdir(parents=True)
     say(f"{name}: starts")
-    speculation = plan.server.speculative is not None
+    speculation = plan.server.drafting is not None
     before = await wait_until_quiet(session, server.url, plan.server.quiet_timeout_s, settle_s=0, speculation=speculation)
     record = _open_record(plan, run, server, revision, attempt=int(folder.name.removeprefix("attempt-")))
     write_json(partial / "record.json", record)
@@ -56,7 +58,9 @@ async def execute_run(
 
 
 def _refuse_failures(run: RunPlan, rows: list[RequestRow]) -> None:
-    """A fixed set of requests is measured whole or not at all; session traffic keeps its failures in its rows."""
+    """A fixed set of requests is measured whole or not at all; session traffic keeps its failures
+    in its rows.
+    """
     failed = [row for row in rows if row.error is not None]
     if failed and run.requests is not None:
         raise ClientError(f"{len(failed)} of {len(rows)} requests failed; the first, {failed[0].request_id}: {failed[0].error}")
@@ -73,19 +77,22 @@ def _open_record(plan: BootPlan, run: RunPlan, server: RunningServer, revision: 
         attempt=attempt,
         replicate=plan.replicate,
         run=run.run,
+        place=plan.place,
         order=[planned.run for planned in plan.runs].index(run.run) + 1,
         fingerprint=plan.fingerprint(run),
         server_arguments=redacted(server.command),
         server_environment=redacted_environment(server.environment),
         model=revision,
         precision=plan.server.precision,
-        speculative=None if plan.server.speculative is None else plan.server.speculative.model_dump(mode="json"),
+        speculative=None if plan.server.drafting is None else plan.server.drafting.for_server(),
         attention_backend=server.startup.attention_backend,
         workload=run.workload_name,
         workload_label=run.workload.label,
         reasoning=run.workload.reasoning,
         sampling=run.workload.sampling.model_dump(mode="json"),
         streams=run.streams,
+        set_size=None if run.passes is None else run.set_size,
+        passes=run.passes,
         prompts_sha256="",
         engine_version=server.startup.engine_version or "unknown",
         corrections=server.startup.corrections,
