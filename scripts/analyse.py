@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftmeter.analyse.calibration import COLUMNS, read_known_answer
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import estimate
-from draftmeter.analyse.fifths import FIFTH_COLUMNS
-from draftmeter.analyse.lines import INTERVAL_COLUMNS, TIME_COLUMNS
-from draftmeter.analyse.memory import CURVE_COLUMNS
-from draftmeter.analyse.published import read_published
+from draftmeter.analyse.figure_tables import CURVE_COLUMNS, FIFTH_COLUMNS, INTERVAL_COLUMNS, TIME_COLUMNS
 from draftmeter.analyse.tables import read_tables, write_csv
 from draftmeter.job import job
 from draftmeter.strict import write_json

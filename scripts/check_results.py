@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from draftmeter.analyse.verdict import check_rows, judge, read_calibration
+from draftmeter.analyse.checked import check_rows, judge, read_calibration
 from draftmeter.job import job
 from draftmeter.strict import write_json
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from draftmeter.job import job
 from draftmeter.render.facts import RenderError, read_facts
-from draftmeter.render.figure1 import draw_figure1
-from draftmeter.render.figure_data import read_fifths, read_intervals
+from draftmeter.render.figure_tables import read_fifths, read_intervals
+from draftmeter.render.figures import draw_figure1
 from draftmeter.render.style import save_figure
 
 log = logging.getLogger("plot_figure1")

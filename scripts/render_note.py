@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftmeter.job import job
-from draftmeter.render.documents import note_html, note_markdown, note_pdf
+from draftmeter.render.documents import FIGURES, note_html, note_markdown, note_pdf, render_note
 from draftmeter.render.facts import RenderError, read_facts
-from draftmeter.render.note import FIGURES, render_note
-from draftmeter.render.table1 import build_table1, check_same_analysis, render_table1_latex, render_table1_markdown
+from draftmeter.render.tables import build_table1, check_same_analysis, render_table1_latex, render_table1_markdown
 from draftmeter.strict import write_atomically
 
 log = logging.getLogger("render_note")

@@ -3,10 +3,16 @@
 import csv
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from made_up_figures import COUNTED, LAGS_S, RISING, Findings, K, below, fact, interval_facts, workload_facts
+
+from draftmeter.analyse.findings import find
+from draftmeter.analyse.interval_facts import RUNNING_MEANS
+from draftmeter.analyse.structure import structure_of
+from draftmeter.facts import PRODUCTION_INTERVALS, Fact, Lag, split_key
 
 # Label, share through 1..K, drafts, numbers of streams.
 WORKLOADS: dict[str, tuple[str, tuple[float, ...], int, list[int]]] = {
@@ -42,42 +48,68 @@ def made_up_facts(kind: str = "known_answer", found: Findings = RISING) -> dict[
     text = "acceptance with reasoning less without, on the same prompts"
     facts["pair.reasoning_difference_pp"] = fact(value, "percentage points", text, COUNTED, half)
     facts |= below("production_intervals", interval_facts(found))
-    return {
-        "study": {
-            "name": "made-up",
-            "title": "A made-up study",
-            "kind": kind,
-            "seed": 7,
-            "archive": False,
-            "scale": 0.5,
-            "confidence": 0.95,
-            "z_limit": 4.0,
-            "authors": ["A. Nobody"],
-        },
-        "setup": [_setup_row("controlled"), _setup_row("production")],
-        "facts": facts,
-        "labels": {name: label for name, (label, *_) in WORKLOADS.items()},
-        "table1": [
-            {
-                "workload": name,
-                "label": label,
-                "role": "production" if name == "traffic" else "controlled",
-                "counted_by": "counters",
-                "drafts": drafts,
-                "draft_tokens": K * drafts,
-                "tokens_per_step": f"{name}.tokens_per_step",
-            }
-            for name, (label, _, drafts, _) in WORKLOADS.items()
-        ],
-        "calibration": _calibration(found) if kind == "known_answer" else [],
-        "checks": {
-            "counters never fall": _check("counters", 0.0),
-            "drafts of the counters and of the requests": _check("drafts", 0.0),
-            "one plus the shares is the mean length": _check("tokens", 4.4e-16),
-        },
-        "claims": _claims(facts) if kind == "served_model" else [],
-        "comparison": _comparison() if kind == "served_model" else [],
-    }
+    return as_analysed(
+        {
+            "study": {
+                "name": "made-up",
+                "title": "A made-up study",
+                "kind": kind,
+                "seed": 7,
+                "archive": False,
+                "scale": 0.5,
+                "confidence": 0.95,
+                "z_limit": 4.0,
+                "authors": ["A. Nobody"],
+            },
+            "setup": [_setup_row("controlled"), _setup_row("production")],
+            "facts": facts,
+            "labels": {name: label for name, (label, *_) in WORKLOADS.items()},
+            "table1": [
+                {
+                    "workload": name,
+                    "label": label,
+                    "role": "production" if name == "traffic" else "controlled",
+                    "counted_by": "counters",
+                    "drafts": drafts,
+                    "draft_tokens": K * drafts,
+                    "tokens_per_step": f"{name}.tokens_per_step",
+                }
+                for name, (label, _, drafts, _) in WORKLOADS.items()
+            ],
+            "calibration": _calibration(found) if kind == "known_answer" else [],
+            "checks": {
+                "counters never fall": _check("counters", 0.0),
+                "drafts of the counters and of the requests": _check("drafts", 0.0),
+                "one plus the shares is the mean length": _check("tokens", 4.4e-16),
+            },
+            "claims": _claims(facts) if kind == "served_model" else [],
+            "comparison": _comparison() if kind == "served_model" else [],
+        }
+    )
+
+
+def as_analysed(facts: dict[str, Any]) -> dict[str, Any]:
+    """`facts` with the structure and the findings that the analysis writes beside such facts, as
+    far as none is missing."""
+    given = {key: Fact.model_validate(one) for key, one in facts["facts"].items()}
+    streams: dict[str, list[int]] = {name: [] for name in facts["labels"]}
+    for subject in {split_key(key)[0] for key in given}:
+        workload, _, number = subject.partition(".streams_")
+        if number:
+            streams[workload].append(int(number))
+    structure = structure_of(
+        given,
+        streams={name: sorted(numbers) for name, numbers in streams.items()},
+        thresholds={PRODUCTION_INTERVALS: [20, 200]},
+        joined_s=10.0,
+        lags=[Lag(seconds=lag, quantity=f"autocorrelation_{lag}s") for lag in LAGS_S],
+        running=RUNNING_MEANS,
+    )
+    facts["structure"] = structure.model_dump(mode="json")
+    # A test may have taken a fact away, to see that the note does not go without it.
+    with suppress(KeyError):
+        facts["findings"] = find(given, structure, "traffic", facts["study"]["confidence"]).model_dump(mode="json")
+    return facts
 
 
 def fail_calibration(facts: dict[str, Any]) -> dict[str, Any]:
@@ -98,11 +130,12 @@ def made_up_intervals() -> list[float]:
 
 
 def write_inputs(folder: Path, facts: dict[str, Any]) -> dict[str, Path]:
-    """facts.json and the tables that the render room reads, as files in `folder`, by their names."""
+    """facts.json and the tables that the render room reads, as files in `folder`, by their
+    names."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{name}.csv" for name in ("table1", "figure1_intervals", "figure1_fifths", "figure2", "figure3")]
     paths = {name: folder / name for name in ("facts.json", *names)}
-    paths["facts.json"].write_text(json.dumps(facts, indent=1))
+    paths["facts.json"].write_text(json.dumps(as_analysed(facts), indent=1))
     columns = ["workload", "label", "role", "drafts"]
     write_csv(paths["table1.csv"], columns, [[row[name] for name in columns] for row in facts["table1"]])
     write_csv(paths["figure1_intervals.csv"], ["acceptance"], [[value] for value in made_up_intervals()])
@@ -122,7 +155,8 @@ def write_inputs(folder: Path, facts: dict[str, Any]) -> dict[str, Path]:
 
 
 def made_up_times() -> list[list[Any]]:
-    """Rows of figure2.csv: two series with a gap between them, running requests unknown for some."""
+    """Rows of figure2.csv: two series with a gap between them, running requests unknown for
+    some."""
     rows = []
     for number, acceptance in enumerate(made_up_intervals()):
         late = number >= INTERVALS // 2

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from made_up_facts import fail_calibration, made_up_facts
+from made_up_facts import as_analysed, fail_calibration, made_up_facts
 from made_up_figures import RISING, fact
 from made_up_study import CONFIG, MadeUp, make_up
 
@@ -82,7 +82,7 @@ def served_facts(speeds: str = "mixed", calibration: str = "passed") -> dict[str
         known = fail_calibration(known) if calibration == "failed" else known
         facts["calibration"] = [one | {"server": "calibration", "subject": KNOWN} for one in known["calibration"]]
         facts["setup"].insert(1, row | {"server": "calibration", "model": "known-answer"})
-    return facts
+    return as_analysed(facts)
 
 
 def _speed(subject: str, speedup: float, half: float | None) -> dict[str, Any]:

@@ -4,10 +4,10 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from made_up_facts import write_inputs
+from made_up_facts import as_analysed, write_inputs
 
+from draftmeter.render.documents import render_note
 from draftmeter.render.facts import Facts
-from draftmeter.render.note import render_note
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "paper"
@@ -16,7 +16,12 @@ NOTE_FORMS = ("table1_csv", "table1_md", "table1_tex", "note_md", "note_html", "
 
 
 def note(facts: dict[str, Any]) -> str:
-    """The note as plain Markdown."""
+    """The note of made-up facts as plain Markdown."""
+    return note_of_analysis(as_analysed(facts))
+
+
+def note_of_analysis(facts: dict[str, Any]) -> str:
+    """The note of what the analysis wrote, as plain Markdown."""
     return render_note(Facts.model_validate(facts), FIGURES, PAPER / "note.md.j2", PAPER / "table1.md.j2")
 
 
@@ -43,8 +48,6 @@ def render_paper(folder: Path, facts: dict[str, Any]) -> tuple[int, dict[str, Pa
         facts=paths["facts.json"],
         intervals=paths["figure1_intervals.csv"],
         fifths=paths["figure1_fifths.csv"],
-        times=paths["figure2.csv"],
-        curve=paths["figure3.csv"],
         table1=paths["table1.csv"],
         templates=[str(path) for path in sorted(PAPER.rglob("*.*"))],
     )
@@ -54,7 +57,10 @@ def render_paper(folder: Path, facts: dict[str, Any]) -> tuple[int, dict[str, Pa
         figure = {form: str(paper / f"figure{number}.{form}") for form in ("svg", "pdf", "png")}
         inputs |= {f"figure{number}_svg": figure["svg"], f"figure{number}_pdf": figure["pdf"]}
         job = {"input": inputs, "output": figure, "params": Items(bin_width=0.02), "log": log}
-        statuses.append(run_script(f"plot_figure{number}", job))
+        if number > 1:
+            own = Items(facts=inputs.facts, table=paths[f"figure{number}.csv"])
+            job |= {"input": own, "wildcards": Items(number=str(number))}
+        statuses.append(run_script("plot_figure1" if number == 1 else "plot_over_time", job))
     outputs = {name: paper / name.replace("_", ".") for name in NOTE_FORMS}
     files = Items({name: str(path) for name, path in outputs.items()})
     statuses.append(run_script("render_note", {"input": inputs, "output": files, "log": log}))

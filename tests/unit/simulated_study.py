@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from made_up_study import runs_of_files
 
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, accepted_drafts, simulate
 from draftmeter.study.archive import Archive, archive_of

@@ -16,6 +16,7 @@ from draftmeter.analyse.calibration import KnownAnswer
 from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, check_tables
+from draftmeter.facts import PRODUCTION_INTERVALS, Findings, Structure
 from draftmeter.stats.uncertainty import ratio_of_sums
 from draftmeter.study.schema import Study
 
@@ -79,7 +80,10 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Outputs, M
 
 def test_facts_are_complete(analysed: tuple[dict, Outputs, MadeUp]) -> None:
     content, _, _ = analysed
-    assert set(content) == {"study", "setup", "facts", "labels", "table1", "claims", "comparison", "calibration", "checks"}
+    assert set(content) == {
+        *("study", "setup", "facts", "labels", "structure", "findings"),
+        *("table1", "claims", "comparison", "calibration", "checks"),
+    }
     # Acceptance set by construction is never compared with what was published.
     assert content["claims"] == content["comparison"] == []
     facts = content["facts"]
@@ -98,6 +102,32 @@ def test_facts_are_complete(analysed: tuple[dict, Outputs, MadeUp]) -> None:
         assert (fact["low"] is None) == (fact["high"] is None), key
         if fact["low"] is not None:
             assert fact["low"] <= fact["value"] <= fact["high"], key
+
+
+def test_the_structure_names_every_subject_and_its_parts_in_order(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, _ = analysed
+    structure = Structure.model_validate(content["structure"])
+    assert {key.rpartition(".")[0] for key in content["facts"]} == set(structure.subjects)
+    for workload in [PRODUCTION, *CONTROLLED]:
+        assert structure.subjects[workload].k == K
+        streams = sorted({run.streams for run in STUDY.runs.values() if run.workload == workload and run.streams})
+        assert structure.parts(workload, "streams") == [f"{workload}.streams_{number}" for number in streams]
+    assert structure.parts(PRODUCTION_INTERVALS, "threshold") == [f"{PRODUCTION_INTERVALS}.t{number}" for number in (20, 200)]
+    assert [structure.subjects[name].number for name in structure.parts(PRODUCTION_INTERVALS, "fifth")] == [1, 2, 3, 4, 5]
+    for one in (*structure.lags, *structure.running):
+        assert f"{PRODUCTION_INTERVALS}.{one.quantity}" in content["facts"]
+    assert [lag.seconds for lag in structure.lags] == sorted(lag.seconds for lag in structure.lags)
+    assert [(mean.requests, mean.or_more) for mean in structure.running] == [(number, number == 6) for number in range(7)]
+
+
+def test_findings_follow_from_where_intervals_lie(analysed: tuple[dict, Outputs, MadeUp]) -> None:
+    content, _, _ = analysed
+    findings, facts = Findings.model_validate(content["findings"]), content["facts"]
+    assert findings.variation == "above" and facts[f"{PRODUCTION_INTERVALS}.variance_ratio"]["low"] > 1
+    assert len(findings.positions_in_fifths) == 5
+    assert set(findings.streams) == {key.rpartition(".")[0] for key in facts if key.endswith(".streams_slope")}
+    assert set(findings.speedups) == {key.rpartition(".")[0] for key in facts if key.endswith(".speedup")}
+    assert findings.margins.p == round(1 - STUDY.analysis.confidence, 12)
 
 
 def test_estimates_recover_the_planted_truth(analysed: tuple[dict, Outputs, MadeUp]) -> None:

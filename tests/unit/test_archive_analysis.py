@@ -11,13 +11,13 @@ import pytest
 from made_up_study import LINES, K, MadeUp, make_up, runs_of_files, small_study
 
 from draftmeter.analyse.calibration import read_known_answer
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
+from draftmeter.render.documents import render_note
 from draftmeter.render.facts import Facts
-from draftmeter.render.note import render_note
-from draftmeter.render.table1 import build_table1, render_table1_latex
+from draftmeter.render.tables import build_table1, render_table1_latex
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
 

@@ -9,9 +9,9 @@ import pytest
 from made_up_study import K, MadeUp, known_answer, make_up, mean_drafts, shares_of, small_study
 
 from draftmeter.analyse.calibration import COLUMNS, calibrate, read_known_answer
+from draftmeter.analyse.checked import CheckFailed, check_rows, judge, read_calibration
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, write_csv
-from draftmeter.analyse.verdict import CheckFailed, check_rows, judge, read_calibration
 from draftmeter.facts import CalibrationRow
 
 STUDY = small_study()

@@ -7,8 +7,9 @@ import pytest
 import yaml
 from simulated_study import PUBLISHED, Planted, analysed, config
 
-from draftmeter.analyse.claims import Condition, Question, judge
+from draftmeter.analyse.claims import Condition, PublishedClaim, judge
 from draftmeter.analyse.facts import AnalysisError, fact
+from draftmeter.analyse.regions import Region
 from draftmeter.facts import Fact
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay, Load, Steps
 
@@ -131,35 +132,37 @@ def figure(value: float, low: float | None = None, high: float | None = None) ->
     [(0.1, 0.9, "holds"), (1.1, 1.2, "fails"), (0.9, 1.1, "cannot tell"), (-3, 3, "cannot tell"), (0.0, 0.5, "cannot tell")],
 )
 def test_outcome_by_where_the_interval_lies(low: float, high: float, outcome: str) -> None:
-    (claim,) = judge([Question("q", "S.", [Condition("a", ((0.0, 1.0),))])], {"a": figure(0.5, low, high)}, {"q": "inside"})
+    (claim,) = judge(
+        [PublishedClaim("q", "S.", [Condition("a", (Region(0.0, 1.0),))])], {"a": figure(0.5, low, high)}, {"q": "inside"}
+    )
     assert (claim.outcome, claim.decisive, claim.region) == (outcome, "a", "inside")
 
 
 def test_ends_that_belong_to_the_region_and_several_regions() -> None:
     facts = {"a": figure(0.2, 0.0, 0.4), "b": figure(2.5, 2.4, 2.6), "c": figure(1.5, 1.4, 1.6)}
-    regions = ((0.0, 1.0), (2.0, 3.0))
-    conditions = [Condition(key, regions, may_touch=True) for key in "abc"]
-    assert judge([Question("q", "S.", conditions[:2])], facts, {"q": "r"})[0].outcome == "holds"
-    (claim,) = judge([Question("q", "S.", conditions)], facts, {"q": "r"})
+    regions = (Region(0.0, 1.0, closed=True), Region(2.0, 3.0, closed=True))
+    conditions = [Condition(key, regions) for key in "abc"]
+    assert judge([PublishedClaim("q", "S.", conditions[:2])], facts, {"q": "r"})[0].outcome == "holds"
+    (claim,) = judge([PublishedClaim("q", "S.", conditions)], facts, {"q": "r"})
     assert (claim.outcome, claim.decisive, claim.facts) == ("fails", "c", ["a", "b", "c"])
 
 
 def test_a_region_with_uncertain_ends() -> None:
-    condition = Condition("a", ((0.4, 0.6),), beyond=((0.2, 0.8),))
+    condition = Condition("a", (Region(0.4, 0.6),), beyond=(Region(0.2, 0.8),))
     for low, high, outcome in ((0.45, 0.55, "holds"), (0.3, 0.5, "cannot tell"), (0.85, 0.9, "fails")):
-        assert judge([Question("q", "S.", [condition])], {"a": figure(0.5, low, high)}, {"q": "r"})[0].outcome == outcome
+        assert judge([PublishedClaim("q", "S.", [condition])], {"a": figure(0.5, low, high)}, {"q": "r"})[0].outcome == outcome
 
 
 def test_no_interval_or_no_fact_is_left_open_unless_another_figure_fails() -> None:
     facts = {"a": figure(0.5), "b": figure(5, 4, 6)}
-    conditions = [Condition(key, ((0.0, 1.0),)) for key in ("a", "x")]
-    (claim,) = judge([Question("q", "S.", conditions)], facts, {"q": "r"})
+    conditions = [Condition(key, (Region(0.0, 1.0),)) for key in ("a", "x")]
+    (claim,) = judge([PublishedClaim("q", "S.", conditions)], facts, {"q": "r"})
     assert (claim.outcome, claim.decisive, claim.value) == ("cannot tell", "a", 0.5)
     assert claim.reason == "the figure has no interval: too short"
-    (claim,) = judge([Question("q", "S.", [*conditions, Condition("b", ((0.0, 1.0),))])], facts, {"q": "r"})
+    (claim,) = judge([PublishedClaim("q", "S.", [*conditions, Condition("b", (Region(0.0, 1.0),))])], facts, {"q": "r"})
     assert (claim.outcome, claim.decisive, claim.reason) == ("fails", "b", "the interval lies outside the region")
 
 
 def test_other_claims_than_the_published_ones_are_refused() -> None:
     with pytest.raises(AnalysisError, match="the published claims are q, z"):
-        judge([Question("q", "S.", [])], {}, {"q": "r", "z": "r"})
+        judge([PublishedClaim("q", "S.", [])], {}, {"q": "r", "z": "r"})

@@ -9,9 +9,9 @@ from made_up_study import make_up, small_study
 from simulated_study import PUBLISHED, Planted, analysed, config, tables_of
 
 from draftmeter.analyse.calibration import KnownAnswer
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
 

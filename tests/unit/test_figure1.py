@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from draftmeter.render.facts import Facts, RenderError
-from draftmeter.render.figure1 import draw_figure1, overlapping, spread
-from draftmeter.render.figure_data import Chance, read_fifths, read_intervals
+from draftmeter.render.figure_tables import Chance, read_fifths, read_intervals
+from draftmeter.render.figures import draw_figure1, overlapping, spread
 from draftmeter.render.style import save_figure
 
 FORMS = ("svg", "pdf", "png")

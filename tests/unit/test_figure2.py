@@ -12,11 +12,12 @@ from made_up_facts import made_up_facts, write_csv, write_inputs
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
-from draftmeter.analyse.lines import MOST_SINGLE, TIME_COLUMNS, LogLines, piece_s, time_rows
+from draftmeter.analyse.figure_tables import TIME_COLUMNS, time_rows
+from draftmeter.analyse.interval_series import MOST_SINGLE, WorkloadIntervals, piece_s
 from draftmeter.analyse.tables import write_csv as write_table
 from draftmeter.render.facts import Facts, RenderError
-from draftmeter.render.figure2 import draw_figure2, mean_width_s, moving_means, time_ticks
-from draftmeter.render.figure_data import Moment, read_times
+from draftmeter.render.figure_tables import Moment, read_times
+from draftmeter.render.figures import draw_figure2, mean_width_s, moving_means, time_ticks
 from draftmeter.render.style import save_figure
 from draftmeter.stats.lines import lines
 
@@ -79,16 +80,18 @@ def test_a_piece_counts_by_its_intervals() -> None:
     assert hours == [0, 1, 2] and means == pytest.approx([5.2 / 10, 8.8 / 14, 4.3 / 5])
 
 
-def log_of(end: np.ndarray, drafts: np.ndarray, acceptance: np.ndarray, running: np.ndarray, series: np.ndarray) -> LogLines:
+def log_of(
+    end: np.ndarray, drafts: np.ndarray, acceptance: np.ndarray, running: np.ndarray, series: np.ndarray
+) -> WorkloadIntervals:
     """Intervals of ten seconds with these ends, all of one boot."""
     drafted = 10.0 * drafts
     accepted = np.round(acceptance * drafted)
     n, every = len(end), np.ones(len(end), dtype=bool)
     found = lines(end, drafts, accepted, drafted, window_s=10.0, running=running, series=series)
-    return LogLines(pd.DataFrame(index=range(n)), found, "", every, every, ~every)
+    return WorkloadIntervals(pd.DataFrame(index=range(n)), found, "", every, every, ~every)
 
 
-def many(n: int) -> LogLines:
+def many(n: int) -> WorkloadIntervals:
     """One interval every ten seconds; every fifth has few drafts and low acceptance."""
     number = np.arange(n)
     few = number % 5 == 0

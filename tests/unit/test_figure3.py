@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from draftmeter.render.facts import Facts, RenderError
-from draftmeter.render.figure3 import draw_figure3
-from draftmeter.render.figure_data import Lag, read_lags
+from draftmeter.render.figure_tables import Lag, read_lags
+from draftmeter.render.figures import draw_figure3
 from draftmeter.render.style import save_figure
 
 FORMS = ("svg", "pdf", "png")

@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 from simulated_study import STARTED, Planted, config, tables_of
 
-from draftmeter.analyse.categories import categories_of
-from draftmeter.analyse.fifths import fifth_facts
-from draftmeter.analyse.intervals import interval_facts
-from draftmeter.analyse.lines import LogLines, log_lines, time_rows
-from draftmeter.analyse.memory import curve_rows
-from draftmeter.analyse.surveyed import Surveyed, surveyed
+from draftmeter.analyse.figure_tables import curve_rows, time_rows
+from draftmeter.analyse.interval_estimates import IntervalEstimates, interval_estimates
+from draftmeter.analyse.interval_facts import fifth_facts, interval_facts
+from draftmeter.analyse.interval_series import WorkloadIntervals, categories_of, workload_intervals
 from draftmeter.facts import Fact
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
 
@@ -21,21 +19,21 @@ ANALYSIS = config(resamples=300).analysis
 
 
 @pytest.fixture(scope="module")
-def log() -> LogLines:
-    return log_lines(tables_of(Planted(SERVER, slots=6000), seed=2).of_workload("traffic").intervals, 3)
+def log() -> WorkloadIntervals:
+    return workload_intervals(tables_of(Planted(SERVER, slots=6000), seed=2).of_workload("traffic").intervals, 3)
 
 
 @pytest.fixture(scope="module")
-def found(log: LogLines) -> Surveyed:
-    return surveyed(log, 500, [100, 1000], ANALYSIS, 7)
+def found(log: WorkloadIntervals) -> IntervalEstimates:
+    return interval_estimates(log, 500, [100, 1000], ANALYSIS, 7)
 
 
 @pytest.fixture(scope="module")
-def facts(found: Surveyed) -> dict[str, Fact]:
+def facts(found: IntervalEstimates) -> dict[str, Fact]:
     return interval_facts(found, 3, fifth_facts(found, 3), None, [100, 1000])
 
 
-def test_estimates_are_those_of_the_survey_in_the_units_of_the_note(found: Surveyed, facts: dict[str, Fact]) -> None:
+def test_estimates_are_those_of_the_survey_in_the_units_of_the_note(found: IntervalEstimates, facts: dict[str, Fact]) -> None:
     assert found.survey is not None
     estimates = found.survey.estimates
     same = {"p10": "t500.p10", "t100.variance_ratio": "t100.variance_ratio", "running_2": "running.2", "running_0": "running.0",
@@ -83,15 +81,15 @@ def test_planted_truth_is_inside_the_intervals(facts: dict[str, Fact]) -> None:
 
 
 def test_one_time_scale_has_no_slow_part() -> None:
-    log = log_lines(tables_of(Planted(replace(SERVER, decays=(Decay(0.7, 30.0),)), slots=5000), seed=4).intervals, 3)
-    found = surveyed(log, 500, [], ANALYSIS, 7)
+    log = workload_intervals(tables_of(Planted(replace(SERVER, decays=(Decay(0.7, 30.0),)), slots=5000), seed=4).intervals, 3)
+    found = interval_estimates(log, 500, [], ANALYSIS, 7)
     facts = interval_facts(found, 3, fifth_facts(found, 3), None, [])
     assert facts["decay_components"].value == 1 and facts["decay_aic_difference"].value < 0
     assert facts["decay_fast_s"].low < 30 < facts["decay_fast_s"].high
     assert facts["decay_slow_s"].value is None and facts["decay_slow_s"].unknown == "one time scale describes the decay as well"
 
 
-def test_the_curve_has_every_lag_with_pairs_and_the_fit(found: Surveyed, facts: dict[str, Fact]) -> None:
+def test_the_curve_has_every_lag_with_pairs_and_the_fit(found: IntervalEstimates, facts: dict[str, Fact]) -> None:
     rows = list(curve_rows(found))
     assert [row["lag_s"] for row in rows] == sorted(row["lag_s"] for row in rows)
     assert rows[0]["lag_s"] == 10 and rows[-1]["lag_s"] == 1800
@@ -107,7 +105,7 @@ def test_the_curve_has_every_lag_with_pairs_and_the_fit(found: Surveyed, facts: 
 
 
 def test_intervals_over_time() -> None:
-    log = log_lines(tables_of(Planted(SERVER, slots=1000), seed=2).of_workload("traffic").intervals, 3)
+    log = workload_intervals(tables_of(Planted(SERVER, slots=1000), seed=2).of_workload("traffic").intervals, 3)
     rows = list(time_rows(log, 500))
     table = log.table
     assert len(rows) == len(table) and rows[0].keys() >= {"hours", "acceptance", "drafts", "running", "series", "boot"}
@@ -117,11 +115,11 @@ def test_intervals_over_time() -> None:
     assert {row["series"] for row in rows} == {row["boot"] for row in rows} == {0}
 
 
-def test_how_long_the_pieces_of_a_picture_are_is_said_where_there_are_some(found: Surveyed) -> None:
+def test_how_long_the_pieces_of_a_picture_are_is_said_where_there_are_some(found: IntervalEstimates) -> None:
     tables = tables_of(Planted(SERVER, slots=1000), seed=2).of_workload("traffic")
     one = interval_facts(found, 3, [], tables, [])["piece_s"]
     assert (one.value, one.unit, one.low, one.unknown) == (300.0, "s", None, None)
-    short = surveyed(log_lines(tables.intervals, 3), 500, [], ANALYSIS, 7)
+    short = interval_estimates(workload_intervals(tables.intervals, 3), 500, [], ANALYSIS, 7)
     assert "piece_s" not in interval_facts(short, 3, [], tables, [])
 
 
@@ -131,7 +129,7 @@ def requests_of(rows: list[tuple[str, float, float]]) -> pd.DataFrame:
     )
 
 
-def test_the_category_of_an_interval_is_the_one_answered_longest(log: LogLines) -> None:
+def test_the_category_of_an_interval_is_the_one_answered_longest(log: WorkloadIntervals) -> None:
     ends = log.table["end"].to_numpy() - STARTED
     last = float(ends.max())
     # One request of each kind from start to end, and a second one of the first kind in the second half.
@@ -148,13 +146,13 @@ def test_the_category_of_an_interval_is_the_one_answered_longest(log: LogLines) 
     assert gap is not None and set(gap[ends > 0.95 * last + 10]) == {""}
 
 
-def test_what_categories_explain(log: LogLines) -> None:
+def test_what_categories_explain(log: WorkloadIntervals) -> None:
     lines = log.lines
     assert lines is not None
     high = lines.acceptance > np.median(lines.acceptance[lines.at_least(500)])
     labels = np.where(high, "easy", "hard")
-    found = surveyed(log, 500, [], ANALYSIS, 7, labels)
+    found = interval_estimates(log, 500, [], ANALYSIS, 7, labels)
     fact = interval_facts(found, 3, [], None, [])["explained_by_workload"]
     assert 0.4 < fact.low < fact.value <= fact.high
-    plain = surveyed(log, 500, [], ANALYSIS, 7)
+    plain = interval_estimates(log, 500, [], ANALYSIS, 7)
     assert "explained_by_workload" not in interval_facts(plain, 3, [], None, [])

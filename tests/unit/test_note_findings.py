@@ -4,14 +4,13 @@ import re
 from functools import cache
 
 import pytest
-from made_up_facts import made_up_facts
+from made_up_facts import as_analysed, made_up_facts
 from made_up_figures import FALLING, RISING, UNCLEAR, Findings
 from rendered_paper import note
 from test_note import section
 
+from draftmeter.analyse.regions import place, side, within
 from draftmeter.facts import Fact
-from draftmeter.render.facts import Facts
-from draftmeter.render.findings import close_to_zero, find, p_limit, side
 
 TITLES = {
     "rising": "54.0% of draft tokens accepted, varying beyond chance, with chances that rise along the draft",
@@ -123,10 +122,10 @@ def test_each_section_says_what_its_data_set_says(name: str, heading: str) -> No
 
 
 def test_all_three_data_sets_differ_in_every_finding_but_that_on_load() -> None:
-    found = [find(Facts.model_validate(made_up_facts("served_model", one))) for one in SETS.values()]
+    found = [made_up_facts("served_model", one)["findings"] for one in SETS.values()]
     for name in ("variation", "memory", "positions", "formula"):
-        assert len({getattr(one, name) for one in found}) == len(SETS), name
-    assert [one.load for one in found] == ["cannot tell", "below", "cannot tell"]
+        assert len({one[name] for one in found}) == len(SETS), name
+    assert [one["load"] for one in found] == ["cannot tell", "below", "cannot tell"]
 
 
 def test_claims_name_the_figure_that_decides_first_and_each_with_its_interval() -> None:
@@ -159,10 +158,10 @@ def test_only_a_whole_interval_decides() -> None:
         "cannot tell",
     ]
     assert side(fact(0.5, 0.2, 0.9), 1.0) == "below" and side(fact(None), 1.0) == "unknown"
-    assert close_to_zero(fact(0.01, -0.02, 0.02), 0.02) == "close"
-    assert close_to_zero(fact(0.01, -0.01, 0.03), 0.02) == "cannot tell"
-    assert close_to_zero(fact(-0.05, -0.08, -0.03), 0.02) == "off"
-    assert close_to_zero(fact(None), 0.02) == "unknown"
+    assert place(fact(0.01, -0.02, 0.02), [within(0.02)]) == "inside"
+    assert place(fact(0.01, -0.01, 0.03), [within(0.02)]) == "cannot tell"
+    assert place(fact(-0.05, -0.08, -0.03), [within(0.02)]) == "outside"
+    assert place(fact(None), [within(0.02)]) == "unknown"
 
 
 @pytest.mark.parametrize(("confidence", "limit", "said"), [(0.95, 0.05, "are not ruled out"), (0.9, 0.1, "do not fit")])
@@ -170,7 +169,7 @@ def test_a_p_value_is_held_against_the_confidence_of_the_study(confidence: float
     facts = made_up_facts("served_model")
     facts["study"]["confidence"] = confidence
     facts["facts"]["traffic.equal_chances_p"]["value"] = 0.08
-    assert p_limit(Facts.model_validate(facts)) == limit
+    assert as_analysed(facts)["findings"]["margins"]["p"] == limit
     text = note(facts)
     assert f"Equal chances at all positions {said} (p 0.080)" in text
     assert re.search(rf"^\| unequal chances.* \| {limit:g} \|", text.replace("[]{{#margins}}", ""), re.MULTILINE)

@@ -9,7 +9,7 @@ from made_up_served import SPEEDS, served_facts
 from rendered_paper import note
 from test_note import section
 
-from draftmeter.render.beside import beside_context
+from draftmeter.render.context import beside_context
 from draftmeter.render.facts import Facts
 
 R = "Made-up reasoning prompts"

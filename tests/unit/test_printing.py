@@ -3,10 +3,8 @@
 import pytest
 
 from draftmeter.facts import Fact
-from draftmeter.render.escaping import escape_markdown
 from draftmeter.render.facts import NamedFact, RenderError
-from draftmeter.render.numbers import as_printed, counted, decimal, duration, geometric_formula, plain
-from draftmeter.render.printing import Printer
+from draftmeter.render.printing import Printer, as_printed, counted, decimal, duration, escape_markdown, geometric_formula, plain
 
 SHORT = "too short: 12.5 effective blocks (150 lines), at least 20 are needed"
 

@@ -10,8 +10,8 @@ import pytest
 
 from draftmeter.render.documents import MARKDOWN
 from draftmeter.render.environment import latex_environment, markdown_environment, render_template
-from draftmeter.render.escaping import escape_bibtex, escape_latex, escape_markdown, plain_line
 from draftmeter.render.facts import RenderError
+from draftmeter.render.printing import escape_bibtex, escape_latex, escape_markdown, plain_line
 
 NASTY = [
     r"<script>|\input{x}",

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from made_up_served import FASTER, GREEDY, KNOWN, MIXED, SLOWER, make_up_served, served_study
 from made_up_study import K, MadeUp
-from rendered_paper import note
+from rendered_paper import note_of_analysis
 from test_archive_analysis import archive
 
 from draftmeter.analyse.calibration import KnownAnswer, read_known_answer
+from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.facts import AnalysisError
-from draftmeter.analyse.published import read_published
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.facts import Fact
 from draftmeter.study.archive import Archive
@@ -111,7 +111,7 @@ def test_the_note_says_what_the_speeds_say(planted: dict[str, float], said: list
         speedup = facts[f"{subject}.speedup"]
         assert speedup.low is not None and speedup.high is not None
         assert (speedup.low > 1, speedup.high < 1) == (planted[run] > 1, planted[run] < 1)
-    text = note(found.facts)
+    text = note_of_analysis(found.facts)
     for sentence in said:
         assert sentence in text, sentence
     for sentence in unsaid:
@@ -162,7 +162,7 @@ def test_requests_that_are_not_the_same_give_no_speedup(column: str, value: Any,
     assert facts["evaluation.streams_8.speed_with"].value is not None
     assert (facts["evaluation.streams_8.speed_without"].value is None) == (column in ("error", "t_last"))
     assert facts["reasoning.streams_8.speedup"].value is not None
-    assert why in note(found.facts)
+    assert why in note_of_analysis(found.facts)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_baseline_of_another_model_is_no_baseline(update: dict[str, Any], why:
     for subject in SUBJECTS.values():
         assert facts[f"{subject}.speedup"].unknown == f"not comparable: {why}"
     assert facts[f"{GREEDY}.same_replies"].unknown == f"not comparable: {why}"
-    text = note(found.facts)
+    text = note_of_analysis(found.facts)
     assert "the two could not be compared" in text and "got its tokens" not in text
 
 
@@ -203,7 +203,7 @@ def test_few_prompts_have_a_speedup_without_an_interval(tmp_path: Path) -> None:
     speedup = facts_of(found)["evaluation.streams_8.speedup"]
     assert speedup.value is not None and speedup.low is None
     assert speedup.unknown == "no interval: 5 prompts, at least 8 are needed"
-    assert "cannot be told for Evaluation set, short requests at 8 streams" in note(found.facts)
+    assert "cannot be told for Evaluation set, short requests at 8 streams" in note_of_analysis(found.facts)
 
 
 def test_without_a_baseline_the_cost_of_a_step_was_not_measured(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_without_a_baseline_the_cost_of_a_step_was_not_measured(tmp_path: Path) 
         setattr(made_up, name, table[table["server"] != "baseline"])
     found = estimated(made_up, tmp_path)
     assert not [key for key in found.facts["facts"] if "speed" in key or "same_replies" in key or "score_without" in key]
-    assert "What a step costs was not measured" in note(found.facts)
+    assert "What a step costs was not measured" in note_of_analysis(found.facts)
 
 
 def test_a_reported_workload_needs_a_server_that_makes_drafts(tmp_path: Path) -> None:

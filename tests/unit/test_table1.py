@@ -9,11 +9,11 @@ from typing import Any
 
 import pypandoc
 import pytest
-from made_up_facts import WORKLOADS, K, forget, made_up_facts, write_inputs
+from made_up_facts import WORKLOADS, K, as_analysed, forget, made_up_facts, write_inputs
 
 from draftmeter.render.documents import MARKDOWN
 from draftmeter.render.facts import Facts, RenderError, read_facts
-from draftmeter.render.table1 import (
+from draftmeter.render.tables import (
     build_table1,
     check_same_analysis,
     render_table1_latex,
@@ -25,11 +25,11 @@ HOSTILE = r"<script>|\input{x}"
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    return render_table1_markdown(build_table1(Facts.model_validate(facts)), PAPER / "table1.md.j2")
+    return render_table1_markdown(build_table1(Facts.model_validate(as_analysed(facts))), PAPER / "table1.md.j2")
 
 
 def latex(facts: dict[str, Any]) -> str:
-    return render_table1_latex(build_table1(Facts.model_validate(facts)), PAPER / "table1.tex.j2")
+    return render_table1_latex(build_table1(Facts.model_validate(as_analysed(facts))), PAPER / "table1.tex.j2")
 
 
 def markdown_rows(facts: dict[str, Any]) -> list[list[str]]:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from made_up_records import START, random_requests, request, write_boot
 
-from draftmeter.analyse.verdict import CheckFailed, check_rows, judge
+from draftmeter.analyse.checked import CheckFailed, check_rows, judge
 from draftmeter.collect.columns import STUDY_TABLES
 from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.record.run import RequestRow

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from simulated_study import POSITIONS, K, Planted, config, tables_of
 
-from draftmeter.analyse.pair import pair_facts
-from draftmeter.analyse.runs import facts_of_runs
+from draftmeter.analyse.reasoning import pair_facts
+from draftmeter.analyse.streams import facts_of_runs
 from draftmeter.analyse.tables import Tables
 from draftmeter.facts import Fact
 from draftmeter.stats.clusters import clusters_of

@@ -28,54 +28,32 @@ rule plot_figure1:
         "../../scripts/plot_figure1.py"
 
 
-rule plot_figure2:
+# Figures 2 and 3.
+rule plot_over_time:
     input:
         facts="results/estimates/facts.json",
-        times="results/estimates/figure2.csv",
+        table="results/estimates/figure{number}.csv",
     output:
         svg=report(
-            "results/paper/figure2.svg",
-            caption="../report/figure2.rst",
+            "results/paper/figure{number}.svg",
+            caption="../report/over_time.rst",
             category="Figures",
         ),
-        pdf="results/paper/figure2.pdf",
-        png="results/paper/figure2.png",
+        pdf="results/paper/figure{number}.pdf",
+        png="results/paper/figure{number}.png",
     log:
-        "results/logs/plot_figure2.log",
+        "results/logs/plot_figure{number}.log",
+    wildcard_constraints:
+        number="[23]",
     localrule: True
     conda:
         "../envs/paper.yaml"
     params:
         code=code_of("facts.py", "units.py", "render"),
     message:
-        "Plot Figure 2"
+        "Plot Figure {wildcards.number}"
     script:
-        "../../scripts/plot_figure2.py"
-
-
-rule plot_figure3:
-    input:
-        facts="results/estimates/facts.json",
-        curve="results/estimates/figure3.csv",
-    output:
-        svg=report(
-            "results/paper/figure3.svg",
-            caption="../report/figure3.rst",
-            category="Figures",
-        ),
-        pdf="results/paper/figure3.pdf",
-        png="results/paper/figure3.png",
-    log:
-        "results/logs/plot_figure3.log",
-    localrule: True
-    conda:
-        "../envs/paper.yaml"
-    params:
-        code=code_of("facts.py", "units.py", "render"),
-    message:
-        "Plot Figure 3"
-    script:
-        "../../scripts/plot_figure3.py"
+        "../../scripts/plot_over_time.py"
 
 
 rule render_note:

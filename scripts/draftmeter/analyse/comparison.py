@@ -1,16 +1,21 @@
-"""The published figures beside the facts of a study that can stand beside them."""
+"""The published figures, as the data file of the project gives them, beside the facts that can
+stand beside them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from draftmeter.analyse.published import Published
-from draftmeter.facts import Comparison, Fact
+import yaml
+
+from draftmeter.analyse.facts import AnalysisError
+from draftmeter.facts import PRODUCTION_INTERVALS, Comparison, Fact, Structure
 
 # Of the published study: figures of intervals stand beside those of intervals as long, figures by position beside as many.
 INTERVAL_S = 10.0
 MIN_DRAFTS = 500
 SENSITIVITY = (100, 1000)
 K = 3
-
 OF_PRODUCTION = {
     "requests_finished": "requests",
     "mean_prompt_tokens": "mean_prompt_tokens",
@@ -40,28 +45,80 @@ FIFTHS = {"lowest": 1, "highest": 5}
 UNDISTURBED = "runs with under 1% of other clients' tokens"
 ALL_RUNS = "all runs; the published figure is of runs with under 1% of other clients' tokens"
 OTHER_K = "drafts of {} tokens here, of 3 there"
+Rows = Iterator[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the file says, every number as the text that was printed."""
+
+    path: str
+    content: dict[str, Any]
+
+    @property
+    def claims(self) -> dict[str, dict[str, str]]:
+        """By name: its `figure`, `region`, and `margin` where that is not the published study's."""
+        claims: dict[str, dict[str, str]] = self.content["claims"]
+        return claims
+
+    def figures(self, *keys: str) -> Iterator[tuple[tuple[str, ...], str]]:
+        """The printed numbers below a place in the file, with the rest of their keys; a list has the keys "1", "2", ...
+
+        Raises :class:`AnalysisError` where the file has no such place.
+        """
+        place: Any = self.content
+        for depth, key in enumerate(keys, start=1):
+            if not isinstance(place, dict) or key not in place:
+                raise AnalysisError(f"{self.path}: no key {'.'.join(keys[:depth])}, whose figures a study is compared with")
+            place = place[key]
+        yield from _leaves(place, ())
+
+
+def read_published(path: Path) -> Published:
+    """Read published.yaml; raise :class:`AnalysisError` with the file's name when it is not what it should be."""
+    try:
+        # The base loader leaves numbers as they are printed: 0.660 has three digits.
+        content = yaml.load(path.read_text(), Loader=yaml.BaseLoader)
+    except (OSError, yaml.YAMLError) as error:
+        raise AnalysisError(f"{path}: cannot be read as YAML: {error}") from error
+    missing = [key for key in ("production", "controlled", "claims") if key not in (content or {})]
+    if missing:
+        raise AnalysisError(f"{path}: no key {', '.join(missing)}; it holds the published study's figures and claims")
+    return Published(str(path), content)
+
+
+def _leaves(place: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(place, dict):
+        for key, below in place.items():
+            yield from _leaves(below, (*keys, str(key)))
+    elif isinstance(place, list):
+        for number, below in enumerate(place, start=1):
+            yield from _leaves(below, (*keys, str(number)))
+    else:
+        yield keys, str(place)
 
 
 def comparison(
-    published: Published, facts: Mapping[str, Fact], production: str, stands_beside: Mapping[str, str], intervals: str | None
+    published: Published,
+    facts: Mapping[str, Fact],
+    structure: Structure,
+    production: str,
+    stands_beside: Mapping[str, str],
+    intervals: str | None,
 ) -> list[Comparison]:
     """One entry for each published figure that has a fact to stand beside, in the order of the file.
 
     `stands_beside` gives the published workload of each controlled one that has one; `intervals` is the subject of intervals
     of ten seconds at the published thresholds, None where there are none.
     """
-    k = sum(f"{production}.share_through_{position}" in facts for position in range(1, 100))
     rows = [
-        *_of_production(published, production, k),
+        *_of_production(published, production, structure.subjects[production].k),
         *([] if intervals is None else _of_intervals(published, intervals)),
-        *_of_controlled(published, stands_beside, facts),
+        *_of_controlled(published, stands_beside, structure),
     ]
     return [
         Comparison(key=key, published=float(printed), printed=printed, note=note) for key, printed, note in rows if key in facts
     ]
-
-
-Rows = Iterator[tuple[str, str, str]]
 
 
 def _of_production(published: Published, production: str, k: int) -> Rows:
@@ -75,7 +132,7 @@ def _of_production(published: Published, production: str, k: int) -> Rows:
     for name, quantity in OF_LINES.items():
         for _, printed in published.figures("production", name):
             absolute = "printed without a sign" if name == "largest_gap_lines_to_counters" else ""
-            yield f"production_intervals.{quantity}", printed, absolute
+            yield f"{PRODUCTION_INTERVALS}.{quantity}", printed, absolute
 
 
 def _of_intervals(published: Published, intervals: str) -> Rows:
@@ -93,7 +150,8 @@ def _of_intervals(published: Published, intervals: str) -> Rows:
         yield f"{intervals}.step_rate_p90_over_p10", printed, ""
 
 
-def _of_controlled(published: Published, stands_beside: Mapping[str, str], facts: Mapping[str, Fact]) -> Rows:
+def _of_controlled(published: Published, stands_beside: Mapping[str, str], structure: Structure) -> Rows:
+    undisturbed = {subject.part_of: name for name, subject in structure.subjects.items() if subject.kind == "undisturbed"}
     ours = {theirs: workload for workload, theirs in stands_beside.items()}
     for (name,), printed in published.figures("controlled", "accepted_over_drafted"):
         if name in ours:
@@ -101,13 +159,11 @@ def _of_controlled(published: Published, stands_beside: Mapping[str, str], facts
     for (name,), printed in published.figures("controlled", "other_clients", "accepted_over_drafted_runs_under_1_percent"):
         if name in ours:
             # Where no run was disturbed, all runs are those of which the published figure is.
-            disturbed = f"{ours[name]}.under_1_percent.runs" in facts
-            subject = f"{ours[name]}.under_1_percent" if disturbed else ours[name]
-            yield f"{subject}.accepted_over_drafted", printed, UNDISTURBED
+            yield f"{undisturbed.get(ours[name], ours[name])}.accepted_over_drafted", printed, UNDISTURBED
     for (name, streams), printed in published.figures("controlled", "by_streams_runs_under_1_percent"):
         if name in ours:
-            disturbed = f"{ours[name]}.under_1_percent.runs" in facts
-            yield f"{ours[name]}.streams_{streams}.accepted_over_drafted", printed, ALL_RUNS if disturbed else ""
+            note = ALL_RUNS if ours[name] in undisturbed else ""
+            yield f"{ours[name]}.streams_{streams}.accepted_over_drafted", printed, note
     for (name,), printed in published.figures("pair", "mean_reply_tokens"):
         if f"pair_{name}" in ours:
             yield f"{ours[f'pair_{name}']}.mean_reply_tokens", printed, ""

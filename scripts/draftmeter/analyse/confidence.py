@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from draftmeter.analyse.clusters import Requests
 from draftmeter.analyse.counts import Counts, by_draft
-from draftmeter.analyse.lines import log_lines
+from draftmeter.analyse.interval_series import workload_intervals
 from draftmeter.analyse.tables import Tables, by_position, numbers
 from draftmeter.stats.acceptance import CountsError
 from draftmeter.stats.pooled import pooled_by_cluster
@@ -123,7 +123,7 @@ def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
 def _by_block(counts: Counts, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
     chosen = tables.intervals[numbers(tables.intervals, "drafted") > 0]
     used = by_draft(numbers(chosen, "drafts"), by_position(chosen, k), k)
-    log = log_lines(chosen[used] if used.any() else chosen, k)
+    log = workload_intervals(chosen[used] if used.any() else chosen, k)
     if log.lines is None:
         return _none(0, "intervals", f"no interval: no own request is known, and of its intervals {log.unknown}")
     counted = counts.drafts if used.any() else counts.draft_tokens

@@ -5,32 +5,28 @@ from typing import Any
 
 import pandas as pd
 
-from draftmeter.analyse.baseline import pairs_of
 from draftmeter.analyse.calibration import KnownAnswer, calibrate
-from draftmeter.analyse.categories import categories_of
-from draftmeter.analyse.claims import judge
-from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, comparison
+from draftmeter.analyse.claims import judge, published_claims
+from draftmeter.analyse.comparison import INTERVAL_S, MIN_DRAFTS, SENSITIVITY, Published, comparison
 from draftmeter.analyse.facts import AnalysisError, rounded
-from draftmeter.analyse.fifths import fifth_facts, fifth_rows
-from draftmeter.analyse.intervals import SUBJECT, interval_facts
-from draftmeter.analyse.lines import interval_rows, joined, log_lines, time_rows
-from draftmeter.analyse.memory import curve_rows
-from draftmeter.analyse.pair import pair_facts
-from draftmeter.analyse.published import Published
-from draftmeter.analyse.questions import questions
-from draftmeter.analyse.replies import reply_facts
-from draftmeter.analyse.runs import facts_of_runs
+from draftmeter.analyse.figure_tables import curve_rows, fifth_rows, interval_rows, time_rows
+from draftmeter.analyse.findings import find
+from draftmeter.analyse.interval_estimates import IntervalEstimates, interval_estimates
+from draftmeter.analyse.interval_facts import RUNNING_MEANS, fifth_facts, interval_facts, lags_of
+from draftmeter.analyse.interval_series import categories_of, joined, workload_intervals
+from draftmeter.analyse.reasoning import pair_facts
 from draftmeter.analyse.setup import setup_rows
-from draftmeter.analyse.speed import speed_facts
-from draftmeter.analyse.surveyed import Surveyed, surveyed
+from draftmeter.analyse.streams import facts_of_runs
+from draftmeter.analyse.structure import structure_of
 from draftmeter.analyse.table1 import keys_of, table1_rows
 from draftmeter.analyse.tables import Tables, numbers, run_labels
-from draftmeter.facts import CalibrationRow, Claim, Comparison, Fact
+from draftmeter.analyse.with_and_without import reply_facts, runs_with_and_without, speed_facts
+from draftmeter.facts import PRODUCTION_INTERVALS, CalibrationRow, Claim, Comparison, Fact, Structure
 from draftmeter.study.archive import Archive
 from draftmeter.study.plan import derive_seed
 from draftmeter.study.schema import Study
 
-JOINED = f"{SUBJECT}_{INTERVAL_S:g}s"
+JOINED = f"{PRODUCTION_INTERVALS}_{INTERVAL_S:g}s"
 
 Row = dict[str, Any]
 
@@ -60,26 +56,36 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
     facts = _all_workloads(study, measured)
     production = measured.of_workload(study.report.production)
     seed, analysis = study.study.seed, study.analysis
-    log = log_lines(production.intervals, production.k)
-    found = surveyed(
+    log = workload_intervals(production.intervals, production.k)
+    found = interval_estimates(
         log,
         analysis.min_drafts,
         analysis.min_drafts_sensitivity,
         analysis,
-        derive_seed(seed, "analyse", SUBJECT),
+        derive_seed(seed, "analyse", PRODUCTION_INTERVALS),
         categories_of(log, production.requests),
     )
     fifths = fifth_facts(found, production.k)
     own = interval_facts(found, production.k, fifths, production, analysis.min_drafts_sensitivity)
-    facts |= {f"{SUBJECT}.{quantity}": fact for quantity, fact in own.items()}
+    facts |= {f"{PRODUCTION_INTERVALS}.{quantity}": fact for quantity, fact in own.items()}
     facts |= pair_facts(study.report.controlled, measured, analysis.confidence)
     claims: list[Claim] = []
     compared: list[Comparison] = []
     if published is not None:
         facts |= _joined_facts(study, found, production.k)
-        claims, compared = _beside(published, study, facts)
+    structure = structure_of(
+        facts,
+        streams={workload: measured.of_workload(workload).streams for workload in _labels(study, facts)},
+        thresholds={PRODUCTION_INTERVALS: analysis.min_drafts_sensitivity}
+        | ({JOINED: SENSITIVITY} if f"{JOINED}.lines" in facts else {}),
+        joined_s=INTERVAL_S,
+        lags=lags_of(found),
+        running=RUNNING_MEANS,
+    )
+    if published is not None:
+        claims, compared = _beside(published, study, facts, structure)
     calibration = [] if known is None else calibrate(study, tables, known)
-    columns, table1 = table1_rows(study, measured, facts)
+    columns, table1 = table1_rows(study, measured, facts, structure)
     content = {
         "study": {
             "name": study.study.name,
@@ -95,7 +101,9 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
         "setup": [row.model_dump(mode="json") for row in setup_rows(tables)],
         "facts": {key: fact.model_dump(mode="json") for key, fact in facts.items()},
         "labels": _labels(study, facts),
-        "table1": [keys_of(row, facts) for row in table1],
+        "structure": structure.model_dump(mode="json"),
+        "findings": find(facts, structure, study.report.production, analysis.confidence).model_dump(mode="json"),
+        "table1": [keys_of(row, facts, structure) for row in table1],
         "claims": [claim.model_dump(mode="json") for claim in claims],
         "comparison": [row.model_dump(mode="json") for row in compared],
         "calibration": [row.model_dump(mode="json") for row in calibration],
@@ -173,7 +181,7 @@ def _all_workloads(study: Study | Archive, tables: Tables) -> dict[str, Fact]:
                 f"table counters: no record of workload {workload!r}, which the report needs, from a server that makes drafts; "
                 "known-answer models beside another one, and runs without speculation, do not count"
             )
-    pairs = pairs_of(tables)
+    pairs = runs_with_and_without(tables)
     confidence = study.analysis.confidence
     facts: dict[str, Fact] = {}
     for workload in [*dict.fromkeys(reported), *sorted(drafting - set(reported))]:
@@ -184,30 +192,37 @@ def _all_workloads(study: Study | Archive, tables: Tables) -> dict[str, Fact]:
     return facts
 
 
-def _joined_facts(study: Study | Archive, found: Surveyed, k: int) -> dict[str, Fact]:
+def _joined_facts(study: Study | Archive, found: IntervalEstimates, k: int) -> dict[str, Fact]:
     """The interval facts of shorter log intervals joined to those of the published study, at its thresholds."""
     if found.log.window_s == INTERVAL_S:
         return {}
     log = joined(found.log, INTERVAL_S)
     if log is None:
         return {}
-    longer = surveyed(log, MIN_DRAFTS, list(SENSITIVITY), study.analysis, derive_seed(study.study.seed, "analyse", JOINED))
+    longer = interval_estimates(
+        log, MIN_DRAFTS, list(SENSITIVITY), study.analysis, derive_seed(study.study.seed, "analyse", JOINED)
+    )
     facts = interval_facts(longer, k, fifth_facts(longer, k), None, list(SENSITIVITY))
     return {f"{JOINED}.{quantity}": fact for quantity, fact in facts.items()}
 
 
-def _beside(published: Published, study: Study | Archive, facts: dict[str, Fact]) -> tuple[list[Claim], list[Comparison]]:
+def _beside(
+    published: Published, study: Study | Archive, facts: dict[str, Fact], structure: Structure
+) -> tuple[list[Claim], list[Comparison]]:
     """Claims and comparison. Intervals of another length can still answer claims, but have no figure to compare."""
     report, analysis = study.report, study.analysis
-    intervals, sensitivity = (
-        (JOINED, list(SENSITIVITY)) if f"{JOINED}.lines" in facts else (SUBJECT, analysis.min_drafts_sensitivity)
-    )
-    alike = intervals == JOINED or (f"{SUBJECT}.autocorrelation_{INTERVAL_S:g}s" in facts and analysis.min_drafts == MIN_DRAFTS)
+    intervals, sensitivity = PRODUCTION_INTERVALS, analysis.min_drafts_sensitivity
+    if JOINED in structure.subjects:
+        intervals, sensitivity = JOINED, list(SENSITIVITY)
+    as_long = any(lag.seconds == INTERVAL_S for lag in structure.lags)
+    alike = intervals == JOINED or (as_long and analysis.min_drafts == MIN_DRAFTS)
     synthetic = next((workload for workload, theirs in report.published.items() if theirs == "synthetic"), None)
-    asked = questions(facts, report.production, report.controlled, intervals, sensitivity, synthetic)
+    claims = published_claims(
+        facts, report.production, report.controlled, intervals, sensitivity, synthetic, structure.subjects[report.production].k
+    )
     regions = {name: _region(claim) for name, claim in published.claims.items()}
-    rows = comparison(published, facts, report.production, report.published, intervals if alike else None)
-    return judge(asked, facts, regions), rows
+    rows = comparison(published, facts, structure, report.production, report.published, intervals if alike else None)
+    return judge(claims, facts, regions), rows
 
 
 def _region(claim: dict[str, str]) -> str:

@@ -1,21 +1,18 @@
 """The rows of Table 1, whose figures are facts of the workloads."""
 
-import re
 from typing import Any
 
 from draftmeter.analyse.tables import Tables
-from draftmeter.facts import Fact
+from draftmeter.facts import Fact, Structure
 from draftmeter.study.archive import Archive
 from draftmeter.study.schema import Study
 
 COUNTS = ("drafts", "draft_tokens", "accepted", "requests")
-QUANTITIES = re.compile(
-    r"drafts|draft_tokens|accepted|requests|accepted_over_drafted|accepted_over_checked|(share_through|chance)_\d+"
-    r"|tokens_per_step|emitted_tokens_per_step|formula_first_position(_error)?"
-)
 
 
-def table1_rows(study: Study | Archive, tables: Tables, facts: dict[str, Fact]) -> tuple[list[str], list[dict[str, Any]]]:
+def table1_rows(
+    study: Study | Archive, tables: Tables, facts: dict[str, Fact], structure: Structure
+) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns and rows of table1.csv: values with the ends of their intervals, production first."""
     roles = dict.fromkeys(study.report.controlled, "controlled")
     roles = {study.report.production: "production"} | roles
@@ -23,7 +20,7 @@ def table1_rows(study: Study | Archive, tables: Tables, facts: dict[str, Fact]) 
     for workload, role in roles.items():
         row: dict[str, Any] = {"workload": workload, "label": study.workloads[workload].label, "role": role}
         row["counted_by"] = tables.of_workload(workload).counted_by
-        for quantity, fact in _own_facts(workload, facts).items():
+        for quantity, fact in _own_facts(workload, facts, structure).items():
             row[quantity] = int(fact.value) if quantity in COUNTS and fact.value is not None else fact.value
             if quantity not in COUNTS:
                 row[f"{quantity}_low"], row[f"{quantity}_high"] = fact.low, fact.high
@@ -32,14 +29,26 @@ def table1_rows(study: Study | Archive, tables: Tables, facts: dict[str, Fact]) 
     return columns, rows
 
 
-def keys_of(row: dict[str, Any], facts: dict[str, Fact]) -> dict[str, Any]:
+def keys_of(row: dict[str, Any], facts: dict[str, Fact], structure: Structure) -> dict[str, Any]:
     """A row of Table 1 for facts.json: its counts, and for each quantity the key of its fact."""
-    keys = {quantity: f"{row['workload']}.{quantity}" for quantity in _own_facts(row["workload"], facts)}
+    keys = {quantity: f"{row['workload']}.{quantity}" for quantity in _own_facts(row["workload"], facts, structure)}
     named = {name: row[name] for name in ("workload", "label", "role", "counted_by")}
     return named | {q: row[q] if q in ("drafts", "draft_tokens") else key for q, key in keys.items()}
 
 
-def _own_facts(workload: str, facts: dict[str, Fact]) -> dict[str, Fact]:
-    prefix = f"{workload}."
-    own = {key.removeprefix(prefix): fact for key, fact in facts.items() if key.startswith(prefix)}
-    return {quantity: fact for quantity, fact in own.items() if QUANTITIES.fullmatch(quantity)}
+def _own_facts(workload: str, facts: dict[str, Fact], structure: Structure) -> dict[str, Fact]:
+    """By quantity, in the order of the columns."""
+    positions = range(1, structure.subjects[workload].k + 1)
+    quantities = [
+        *COUNTS,
+        "accepted_over_drafted",
+        "accepted_over_checked",
+        *(f"share_through_{position}" for position in positions),
+        *(f"chance_{position}" for position in positions),
+        "tokens_per_step",
+        "formula_first_position",
+        "formula_first_position_error",
+        "emitted_tokens_per_step",
+    ]
+    own = {quantity: facts.get(f"{workload}.{quantity}") for quantity in quantities}
+    return {quantity: fact for quantity, fact in own.items() if fact is not None}

@@ -119,6 +119,12 @@ class Tables:
         return self.counters[self.counters["counted_by"] == self.counted_by]
 
     @property
+    def streams(self) -> list[int]:
+        """The numbers of streams that runs had, ascending; session traffic has none."""
+        streams = numbers(self.counters, "streams")
+        return sorted({int(value) for value in streams if np.isfinite(value)})
+
+    @property
     def k(self) -> int:
         """Draft tokens per draft, 0 where nothing says how many; an error where the records do not agree."""
         found = sorted(self.ks)

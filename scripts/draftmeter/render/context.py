@@ -1,39 +1,83 @@
-"""What the note's template may use: every name, and all figures as facts."""
+"""What the note's template may use: every name, and all figures as facts.
+
+What was found is decided in the analysis; here it is put into rows, lists and words.
+"""
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
 
-from draftmeter.facts import CalibrationRow, Fact, SetupRow, Table1Row
-from draftmeter.render import findings
-from draftmeter.render.appendix import Appendix
-from draftmeter.render.beside import beside_context
-from draftmeter.render.claims import claims_context
-from draftmeter.render.escaping import escape_markdown
-from draftmeter.render.facts import PRODUCTION_INTERVALS, Facts
-from draftmeter.render.findings import Findings
-from draftmeter.render.numbers import percent
-from draftmeter.render.setup_table import build_setup_table
+from draftmeter.facts import (
+    PRODUCTION_INTERVALS,
+    CalibrationRow,
+    Comparison,
+    Fact,
+    Findings,
+    SetupRow,
+    Side,
+    Table1Row,
+    split_key,
+)
+from draftmeter.render.facts import Facts, NamedFact
+from draftmeter.render.printing import as_printed, duration, escape_markdown, percent, plain
+from draftmeter.render.tables import build_setup_table
 
 # vLLM's own default of VLLM_LOG_STATS_INTERVAL; the note says so when a study asked for more lines.
 DEFAULT_LOG_INTERVAL_S = 10.0
-RUNNING = {"0": "none", "1": "1", "2": "2", "3": "3", "4": "4", "5": "5", "6plus": "6 or more"}
 THIRDS = [f"{kind}_third_{third}" for kind in ("prompt", "cached") for third in (1, 2, 3)]
 HOW_MANY = ("none", "one", "two", "three", "four", "all")
 # What a finding adds to the title of a note on a served model.
 TITLE_VARIATION = {"above": "varying beyond chance", "below": "varying no more than by chance"}
 TITLE_POSITIONS = {"above": "with chances that rise along the draft", "below": "with chances that fall along the draft"}
+MOST_CLAIM_FIGURES = 5
+# Of claims, in words for one and for several.
+OUTCOMES = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "cannot tell": ("cannot be told", "cannot be told")}
+# What facts of a part of a subject are of, by its kind and its number.
+PARTS = {
+    "streams": "streams {:g}",
+    "undisturbed": "under 1 percent",
+    "threshold": "at least {:g} drafts",
+    "fifth": "fifth {:g}",
+}
 
 
 @dataclass(frozen=True)
-class Margins:
-    """Margins of the note's own sentences."""
+class FactRow:
+    """One fact: its key below the group's subject, and the names of its definition, its method and its reason."""
 
-    p: float
-    formula: float = findings.FORMULA_MARGIN
-    memory: float = findings.MEMORY_MARGIN
+    key: str
+    quantity: str
+    fact: NamedFact
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class FactGroup:
+    """The facts of one subject with those nested in it."""
+
+    title: str
+    rows: list[FactRow]
+
+
+@dataclass(frozen=True)
+class Appendix:
+    """All facts in groups; the texts that they share, each with the name it goes by (D1, M1, U1, ...)."""
+
+    groups: list[FactGroup]
+    definitions: dict[str, str]
+    methods: dict[str, str]
+    reasons: dict[str, str]
+
+
+@dataclass(frozen=True)
+class LagRow:
+    """One lag of the autocorrelation in words, with its fact."""
+
+    words: str
+    fact: NamedFact
 
 
 @dataclass(frozen=True)
@@ -48,7 +92,7 @@ class StreamsRow:
 def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
     """Every name that the template may use, but for those of one form of the note."""
     workload = facts.production.workload
-    found = findings.find(facts)
+    running = facts.structure.running
     return {
         "study": facts.study,
         "facts": facts,
@@ -56,16 +100,15 @@ def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
         "has": facts.has,
         "of": partial(facts.fact, workload),
         "over": partial(facts.fact, PRODUCTION_INTERVALS),
-        "side": partial(findings.side, limit=0.0),
         "calibrating": facts.study.kind == "known_answer",
-        "findings": found,
-        "margins": Margins(p=findings.p_limit(facts)),
-        "title_endings": title_endings(found),
+        "findings": facts.findings,
+        "margins": facts.findings.margins,
+        "title_endings": title_endings(facts.findings),
         "intervals": PRODUCTION_INTERVALS,
-        "thresholds": [PRODUCTION_INTERVALS, *facts.parts_of(PRODUCTION_INTERVALS, r"t\d+")],
-        "lags": findings.lags(facts),
-        "running": [facts.fact(PRODUCTION_INTERVALS, f"running_{name}") for name in RUNNING],
-        "running_names": list(RUNNING.values()),
+        "thresholds": [PRODUCTION_INTERVALS, *facts.structure.parts(PRODUCTION_INTERVALS, "threshold")],
+        "lags": [LagRow(duration(lag.seconds), facts.fact(PRODUCTION_INTERVALS, lag.quantity)) for lag in facts.structure.lags],
+        "running": [facts.fact(PRODUCTION_INTERVALS, mean.quantity) for mean in running],
+        "running_names": [f"{mean.requests or 'none'}{' or more' if mean.or_more else ''}" for mean in running],
         "separator": separator,
         "names": server_names,
         "named": named_servers,
@@ -81,13 +124,13 @@ def note_context(facts: Facts, appendix: Appendix) -> dict[str, Any]:
         "checks_failed": sum(check.failed for check in facts.checks.values()),
         "checks_unknown": sum(check.unknown for check in facts.checks.values()),
         "fact_groups": appendix.groups,
-        **_citation(facts, found),
+        **_citation(facts),
     }
 
 
-def title_endings(found: Findings) -> list[str]:
+def title_endings(findings: Findings) -> list[str]:
     """What the findings add to the title of a note on a served model; nothing where they cannot be told."""
-    endings = [TITLE_VARIATION.get(found.variation), TITLE_POSITIONS.get(found.positions)]
+    endings = [TITLE_VARIATION.get(findings.variation), TITLE_POSITIONS.get(findings.positions)]
     return [ending for ending in endings if ending is not None]
 
 
@@ -141,8 +184,7 @@ def _setup(facts: Facts) -> dict[str, Any]:
 
 def _positions(facts: Facts) -> dict[str, Any]:
     k, workload = facts.k, facts.production.workload
-    slopes = [f"{PRODUCTION_INTERVALS}.fifth_{fifth}.chance_slope" for fifth in range(1, 6)]
-    sides = [findings.side(facts.by_key(key), 0.0) for key in slopes if k > 1 and key in facts.facts]
+    sides = facts.findings.positions_in_fifths
     shorter = [f"tokens_per_step_at_{count}" for count in range(1, k)]
     return {
         "k": k,
@@ -156,9 +198,9 @@ def _positions(facts: Facts) -> dict[str, Any]:
 def _streams(facts: Facts) -> dict[str, Any]:
     """Every number of streams of every workload of Table 1, in its order."""
     rows = [
-        StreamsRow(row.label, int(subject.rpartition("_")[2]), subject)
+        StreamsRow(row.label, streams, subject)
         for row in facts.table1
-        for subject in facts.parts_of(row.workload, r"streams_\d+")
+        for streams, subject in facts.streams(row.workload).items()
     ]
     return {
         "streams": [row for row in rows if sum(other.label == row.label for other in rows) > 1],
@@ -199,13 +241,181 @@ def _calibration_summary(rows: list[CalibrationRow]) -> dict[str, Any]:
     }
 
 
-def _citation(facts: Facts, found: Findings) -> dict[str, str]:
+def _citation(facts: Facts) -> dict[str, str]:
     title = facts.study.title
     accepted = facts.fact(facts.production.workload, "accepted_over_drafted").value
     if facts.study.kind == "served_model" and accepted is not None:
-        title += ": " + ", ".join([f"{percent(accepted)} of draft tokens accepted", *title_endings(found)])
+        title += ": " + ", ".join([f"{percent(accepted)} of draft tokens accepted", *title_endings(facts.findings)])
     return {
         "bibtex_key": facts.study.name,
         "bibtex_title": title,
         "bibtex_authors": " and ".join(facts.study.authors),
     }
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """One workload at one number of streams that ran with speculation and without."""
+
+    label: str
+    streams: int
+    subject: str
+    speedup: NamedFact
+    side: Side
+    """On which side of 1 the whole interval lies: faster or slower with speculation."""
+
+
+@dataclass(frozen=True)
+class LabelledSubject:
+    """A workload by its label."""
+
+    label: str
+    subject: str
+
+
+def beside_context(facts: Facts) -> dict[str, Any]:
+    """The names that the template uses for speed, replies, and servers beside the study; all empty where there is nothing."""
+    speeds = _speeds(facts)
+    known = [row for row in speeds if row.speedup.value is not None]
+    sure = [row for row in known if row.speedup.low is not None] or known
+    calibrating = {row.server for row in facts.calibration} if facts.study.kind == "served_model" else set()
+    calibrators = [row for row in facts.setup if row.server in calibrating]
+    others = [row for row in facts.setup if row.server not in calibrating]
+    compared = [row for row in others if row.source is None]
+    return {
+        "speeds": speeds,
+        "speeds_known": known,
+        "faster": _by_workload(speeds, "above"),
+        "slower": _by_workload(speeds, "below"),
+        "untold": _by_workload(speeds, "cannot tell", "unknown"),
+        "least_sped": min(sure, key=lambda row: row.speedup.value or 0.0, default=None),
+        "most_sped": max(sure, key=lambda row: row.speedup.value or 0.0, default=None),
+        "baselines": [row for row in facts.setup if row.k == 0],
+        "calibrators": calibrators,
+        "calibrated_alike": len({(row.engine_version, row.hardware) for row in [*calibrators, *compared]}) == 1,
+        "on_cpu": {row.processor for row in compared} == {"CPU"},
+        "same_replies": _having(facts, "same_replies"),
+        "scored": _having(facts, "score"),
+    }
+
+
+def _speeds(facts: Facts) -> list[SpeedRow]:
+    rows = []
+    for workload, label in facts.labels.items():
+        for streams, subject in facts.streams(workload).items():
+            if facts.has(subject, "speedup"):
+                speedup = facts.fact(subject, "speedup")
+                rows.append(SpeedRow(label, streams, subject, speedup, facts.findings.speedups[subject]))
+    return rows
+
+
+def _by_workload(speeds: list[SpeedRow], *sides: Side) -> list[list[SpeedRow]]:
+    """Those on one of the `sides`, the rows of one workload together."""
+    chosen = [row for row in speeds if row.side in sides]
+    return [list(rows) for _, rows in groupby(chosen, key=lambda row: row.label)]
+
+
+def _having(facts: Facts, quantity: str) -> list[LabelledSubject]:
+    return [LabelledSubject(label, name) for name, label in facts.labels.items() if facts.has(name, quantity)]
+
+
+@dataclass(frozen=True)
+class ClaimFigure:
+    """A figure that a claim rests on; `fact` is None where this study has none."""
+
+    name: str
+    fact: NamedFact | None
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One claim with its figures, the decisive one first; `more` are not listed."""
+
+    name: str
+    statement: str
+    outcome: str
+    figures: list[ClaimFigure]
+    more: int
+    region: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A published value beside its fact."""
+
+    name: str
+    fact: NamedFact
+    printed: str
+    note: str
+
+
+def claims_context(facts: Facts) -> dict[str, Any]:
+    """The names that the template uses for claims and comparison; both are empty in a known-answer study."""
+    rows = []
+    for claim in facts.claims:
+        keys = sorted(claim.facts, key=lambda key: key != claim.decisive)
+        figures = [
+            ClaimFigure(readable_name(key, facts), facts.by_key(key) if key in facts.facts else None)
+            for key in keys[:MOST_CLAIM_FIGURES]
+        ]
+        more = max(len(keys) - MOST_CLAIM_FIGURES, 0)
+        rows.append(ClaimRow(claim.name, claim.statement, claim.outcome, figures, more, claim.region, claim.reason))
+    return {
+        "claims": rows,
+        "claims_by": {name: sum(row.outcome == outcome for row in rows) for outcome, (name, _) in OUTCOMES.items()},
+        "claims_plural": dict(OUTCOMES.values()),
+        "comparison": [
+            ComparisonRow(readable_name(row.key, facts), facts.by_key(row.key), _printed(facts, row), row.note)
+            for row in facts.comparison
+        ],
+    }
+
+
+def readable_name(key: str, facts: Facts) -> str:
+    """A key of a fact as words: `traffic.streams_8.share_through_1` is `Traffic, streams 8, share through 1`.
+
+    What is of the production workload or of its intervals does not say so, but for intervals that were joined to longer ones.
+    """
+    name, quantity = split_key(key)
+    words = quantity.removesuffix("_pp").replace("_", " ")
+    subject = facts.structure.subjects.get(name)
+    whole, part = name, ""
+    if subject is not None and subject.part_of is not None:
+        whole, part = subject.part_of, PARTS[subject.kind].format(subject.number)
+    whole_subject = facts.structure.subjects.get(whole)
+    if whole_subject is not None and whole_subject.kind == "intervals":
+        length = "" if whole_subject.number is None else f"intervals of {plain(whole_subject.number)} s"
+        return ", ".join(filter(None, [words, part, length]))
+    labels = {row.workload: row.label for row in facts.controlled} | {facts.production.workload: ""}
+    return ", ".join(filter(None, [labels.get(whole, whole), part, words]))
+
+
+def _printed(facts: Facts, row: Comparison) -> str:
+    return as_printed(row.published, row.printed, facts.by_key(row.key).unit)
+
+
+def build_appendix(facts: Facts) -> Appendix:
+    """Rows in the order of facts.json. Links point at a row by `fact-<key>` and at a text by its name."""
+    definitions: dict[str, str] = {}
+    methods: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    groups: dict[str, list[FactRow]] = {}
+    for key in facts.facts:
+        fact = facts.by_key(key)
+        subject, _ = split_key(key)
+        whole = facts.structure.subjects[subject].part_of or subject
+        notes = [
+            definitions.setdefault(fact.definition, f"D{len(definitions) + 1}"),
+            methods.setdefault(fact.method, f"M{len(methods) + 1}"),
+        ]
+        if fact.unknown is not None:
+            notes.append(reasons.setdefault(fact.unknown, f"U{len(reasons) + 1}"))
+        groups.setdefault(whole, []).append(FactRow(key, key.removeprefix(f"{whole}."), fact, notes))
+    return Appendix(
+        [FactGroup(_title(subject, facts.labels), rows) for subject, rows in groups.items()], definitions, methods, reasons
+    )
+
+
+def _title(subject: str, labels: dict[str, str]) -> str:
+    return f"{labels[subject]} ({subject})" if subject in labels else subject

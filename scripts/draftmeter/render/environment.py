@@ -10,10 +10,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from draftmeter.render import numbers
-from draftmeter.render.escaping import escape_bibtex, escape_latex, escape_markdown
+from draftmeter.render import printing
 from draftmeter.render.facts import RenderError
-from draftmeter.render.printing import Printer
+from draftmeter.render.printing import Printer, escape_bibtex, escape_latex, escape_markdown
 
 
 def latex_formula(k: int) -> Markup:
@@ -30,7 +29,7 @@ def markdown_environment(folder: Path, *, linked: bool = False, places: Mapping[
     `linked`: figures are links to the appendix of facts. `places`: ids of the reasons in that appendix, by their text.
     """
     environment = _environment(folder, escape_markdown, Printer(escape_markdown, linked=linked, places=places))
-    environment.filters["formula"] = numbers.geometric_formula
+    environment.filters["formula"] = printing.geometric_formula
     return environment
 
 
@@ -89,7 +88,7 @@ def _environment(folder: Path, escape: Callable[[str], str], printer: Printer, *
         printer.anchor,
     ):
         environment.filters[of_fact.__name__] = of_fact
-    for of_number in (numbers.count, numbers.counted, numbers.percent, numbers.decimal, numbers.plain, numbers.or_unknown):
+    for of_number in (printing.count, printing.counted, printing.percent, printing.decimal, printing.plain, printing.or_unknown):
         environment.filters[of_number.__name__] = of_number
     environment.filters["bibtex"] = lambda text: Markup(escape_bibtex(text))
     environment.globals["why"] = printer.why

@@ -4,13 +4,25 @@ import difflib
 import json
 import re
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from draftmeter.facts import CalibrationRow, CheckSummary, Claim, Comparison, Fact, SetupRow, StudyFacts, Table1Row
+from draftmeter.facts import (
+    CalibrationRow,
+    CheckSummary,
+    Claim,
+    Comparison,
+    Fact,
+    Findings,
+    SetupRow,
+    Structure,
+    StudyFacts,
+    Table1Row,
+    split_key,
+)
 from draftmeter.strict import Strict
 
-PRODUCTION_INTERVALS = "production_intervals"
 # Keys become targets of links in HTML and labels in typst, which take these characters as they are.
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -33,6 +45,8 @@ class Facts(Strict):
     facts: dict[str, Fact]
     labels: dict[str, str]
     """Of each workload that has facts, what it is called; there are more than in Table 1."""
+    structure: Structure
+    findings: Findings
     table1: list[Table1Row]
     calibration: list[CalibrationRow]
     checks: dict[str, CheckSummary]
@@ -46,6 +60,13 @@ class Facts(Strict):
             if not KEY.fullmatch(key):
                 raise ValueError(f"the key {key!r} needs letters, digits and any of _.- alone")
         return facts
+
+    @model_validator(mode="after")
+    def _known_subjects(self) -> Self:
+        for key in self.facts:
+            if split_key(key)[0] not in self.structure.subjects:
+                raise ValueError(f"the fact {key!r} is of none of the subjects {', '.join(self.structure.subjects)}")
+        return self
 
     def fact(self, subject: str, quantity: str) -> NamedFact:
         """The fact `<subject>.<quantity>`; raise :class:`RenderError` when facts.json has none."""
@@ -61,20 +82,6 @@ class Facts(Strict):
     def has(self, subject: str, quantity: str) -> bool:
         """Whether the fact is there, known or not: a figure that does not apply to a study is absent."""
         return f"{subject}.{quantity}" in self.facts
-
-    def quantities(self, subject: str) -> list[str]:
-        """The quantities that facts.json has for a subject, in its order; a nested subject is not part of it."""
-        prefix = f"{subject}."
-        rest = [key.removeprefix(prefix) for key in self.facts if key.startswith(prefix)]
-        return [quantity for quantity in rest if "." not in quantity]
-
-    def subjects(self) -> list[str]:
-        """All subjects, in the order of their first fact."""
-        return list(dict.fromkeys(key.rpartition(".")[0] for key in self.facts))
-
-    def parts_of(self, subject: str, pattern: str) -> list[str]:
-        """The subjects nested in `subject` whose own name matches `pattern`, such as `traffic.streams_8`."""
-        return [name for name in self.subjects() if re.fullmatch(re.escape(subject) + r"\." + pattern, name)]
 
     @property
     def production(self) -> Table1Row:
@@ -96,7 +103,12 @@ class Facts(Strict):
 
     def positions(self, subject: str) -> int:
         """K of a subject: how many positions facts.json gives a share for."""
-        return sum(quantity.startswith("share_through_") for quantity in self.quantities(subject))
+        return self.structure.subjects[subject].k
+
+    def streams(self, workload: str) -> dict[int, str]:
+        """The subjects of a workload at each number of streams, ascending."""
+        names = self.structure.parts(workload, "streams")
+        return {int(self.structure.subjects[name].number or 0): name for name in names}
 
 
 def read_facts(path: Path) -> Facts:

@@ -26,8 +26,7 @@ def facts_of_runs(workload: str, tables: Tables, cluster: str, analysis: Analysi
     facts = workload_facts(workload, tables, cluster, analysis, seed)
     kept, disturbed = undisturbed(tables)
     streams = numbers(tables.counters, "streams")
-    rungs = sorted({int(value) for value in streams if np.isfinite(value)})
-    if len(rungs) > 1:
+    if len(tables.streams) > 1:
         facts[f"{workload}.streams_slope"] = _slope(kept, analysis.confidence)
     if disturbed:
         subject = f"{workload}.under_1_percent"
@@ -36,7 +35,7 @@ def facts_of_runs(workload: str, tables: Tables, cluster: str, analysis: Analysi
         )
         if len(kept.totals):
             facts |= workload_facts(subject, kept, cluster, analysis, seed)
-    for number in rungs:
+    for number in tables.streams:
         part = tables.of_runs(tables.counters[streams == number])
         facts |= workload_facts(f"{workload}.streams_{number}", part, cluster, analysis, seed)
     return facts

@@ -1,5 +1,12 @@
-"""What speculation does to speed: the same requests with it and without, at each number of streams."""
+"""The same runs with speculation and without: which may be compared, and what it did to speed and
+to replies.
 
+Only tokens per second are compared, never the time of a reply, for sampled replies differ in
+length. Replies are compared where nothing is left to chance, and are right or wrong where that is
+known.
+"""
+
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -7,17 +14,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from draftmeter.analyse.baseline import Pair
 from draftmeter.analyse.clusters import cells_of, clusters_of_cells
-from draftmeter.analyse.facts import fact
-from draftmeter.analyse.tables import numbers, run_labels
+from draftmeter.analyse.facts import AnalysisError, count_fact, fact
+from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import Fact
 from draftmeter.stats.clusters import Clusters
+from draftmeter.stats.shares import share_over_clusters
 from draftmeter.stats.steps import summed_by
 from draftmeter.stats.uncertainty import Estimate, ratio_of_sums, smooth_function_of_ratios
 
 FloatArray = NDArray[np.float64]
+TextArray = NDArray[np.str_]
 
+# What the two must have in common: its name in words, and its columns of the table runs.
+ALIKE = {
+    "model": ["model"],
+    "model revision": ["model_revision"],
+    "precision": ["precision"],
+    "sampling": ["sampling"],
+    "engine": ["engine", "engine_version"],
+    "hardware": ["hardware"],
+}
+RUN = ["boot", "run"]
+REQUEST = ["boot", "run", "request_id"]
 # Fewer clusters say too little about how they differ.
 FEWEST_PROMPTS = 8
 PER_SECOND = "tokens per second"
@@ -26,6 +45,82 @@ TIMES = "times"
 MOST_PAUSED = 0.05
 NO_TOKEN = "no token was generated on one side"
 SIDES = {"with": "with speculation", "without": "without speculation"}
+SAME = "requests at temperature 0 whose reply has the same tokens with speculation and without"
+
+
+@dataclass(frozen=True)
+class WithAndWithout:
+    """One workload at one number of streams, run with speculation and without; requests of both are in one order."""
+
+    workload: str
+    streams: int
+    speculating: pd.DataFrame
+    """Rows of the table requests."""
+    baseline: pd.DataFrame
+    greedy: bool
+    """Whether all were sampled at temperature 0."""
+    unlike: str | None
+    """Why the two may not be compared."""
+
+    @property
+    def subject(self) -> str:
+        """What their facts are named after."""
+        return f"{self.workload}.streams_{self.streams}"
+
+
+def runs_with_and_without(tables: Tables) -> list[WithAndWithout]:
+    """Sorted by workload and streams: runs of one name in boots of one name, one server of them without speculation.
+
+    Only runs that a record describes are there; session traffic, which has no number of streams, is not.
+    """
+    drafting = set(run_labels(tables.counters[tables.drafting]))
+    runs = tables.described[np.isfinite(numbers(tables.described, "streams"))]
+    labels = run_labels(tables.requests)
+    found: list[WithAndWithout] = []
+    for (workload, _), rung in runs.groupby(["workload", "streams"], sort=True):
+        speculating, streams = run_labels(rung).isin(drafting), int(numbers(rung, "streams")[0])
+        if speculating.any() and not speculating.all():
+            found.append(_both(str(workload), streams, rung[speculating], rung[~speculating], tables.requests, labels))
+    return found
+
+
+def _both(
+    workload: str,
+    streams: int,
+    speculating: pd.DataFrame,
+    baseline: pd.DataFrame,
+    requests: pd.DataFrame,
+    labels: "pd.Series[str]",
+) -> WithAndWithout:
+    keys = [pd.MultiIndex.from_frame(side[RUN]) for side in (speculating, baseline)]
+    shared = keys[0].intersection(keys[1])
+    runs = [side[key.isin(shared)] for side, key in zip((speculating, baseline), keys, strict=True)]
+    with_it, without = (requests[labels.isin(run_labels(side))].sort_values(REQUEST, kind="stable") for side in runs)
+    if shared.empty:
+        unlike: str | None = "no run without speculation has the name and the boot of one with it"
+    elif max(map(len, runs)) > len(shared):
+        unlike = "several servers executed the same run"
+    else:
+        unlike = _unlike_runs(*runs) or _unlike_requests(with_it, without)
+    samplings = pd.concat(runs)["sampling"]
+    greedy = not shared.empty and all(json.loads(sampling).get("temperature") == 0 for sampling in samplings)
+    return WithAndWithout(workload, streams, with_it, without, greedy, unlike)
+
+
+def _unlike_runs(speculating: pd.DataFrame, baseline: pd.DataFrame) -> str | None:
+    for name, columns in ALIKE.items():
+        found = ["; ".join(sorted(set(side[columns].agg(" ".join, axis=1)))) for side in (speculating, baseline)]
+        if found[0] != found[1]:
+            return f"not comparable: the {name} is {found[0]} with speculation and {found[1]} without"
+    return None
+
+
+def _unlike_requests(speculating: pd.DataFrame, baseline: pd.DataFrame) -> str | None:
+    ids = [set(zip(*(side[name] for name in REQUEST), strict=True)) for side in (speculating, baseline)]
+    if ids[0] != ids[1] or len(speculating) != len(baseline):
+        return f"not comparable: {len(ids[0] ^ ids[1])} requests were sent on one side alone"
+    others = int((speculating["prompt_sha256"].to_numpy() != baseline["prompt_sha256"].to_numpy()).sum())
+    return f"not comparable: {others} of {len(baseline)} requests had another prompt without speculation" if others else None
 
 
 @dataclass(frozen=True)
@@ -59,7 +154,7 @@ class _Side:
         return self.run_tokens / self.run_seconds if self.unknown is None and self.run_seconds > 0 else None
 
 
-def speed_facts(pairs: Iterable[Pair], confidence: float) -> dict[str, Fact]:
+def speed_facts(pairs: Iterable[WithAndWithout], confidence: float) -> dict[str, Fact]:
     """For each pair the speed of a request's stream and of the whole run, with speculation and without, and their ratios.
 
     Replies differ in length where they are sampled: what is compared is tokens per second, never the time of a reply.
@@ -222,3 +317,73 @@ def _of_runs(value: float | None, unit: str, definition: str, runs: int, unknown
     else:
         unknown = "no interval: it is of one run" if runs == 1 else f"no interval: it is of {runs} runs alone"
     return fact(value, unit=unit, definition=definition, method="own requests", n=runs, n_unit="runs", unknown=unknown)
+
+
+def reply_facts(workload: str, tables: Tables, pairs: Iterable[WithAndWithout], confidence: float) -> dict[str, Fact]:
+    """Facts `<workload>.<quantity>`; none where no request was sent at temperature 0 on both sides, and none was scored."""
+    facts: dict[str, Fact] = {}
+    greedy = [pair for pair in pairs if pair.workload == workload and pair.greedy]
+    if greedy:
+        facts |= _same_replies(greedy, confidence)
+    scored = tables.of_workload(workload).requests, tables.without_speculation(workload).requests
+    for name, words, requests in zip(("score", "score_without"), ("with", "without"), scored, strict=True):
+        if requests["score"].notna().any():
+            facts[name] = _score(requests, f"{words} speculation", workload, confidence)
+    return {f"{workload}.{quantity}": one for quantity, one in facts.items()}
+
+
+def _same_replies(pairs: list[WithAndWithout], confidence: float) -> dict[str, Fact]:
+    definition = f"{SAME}, over those that have both replies"
+    unlike = next((pair.unlike for pair in pairs if pair.unlike), None)
+    if unlike:
+        counted = count_fact(None, SAME, "own requests", 0, "requests", unlike)
+        share = fact(None, unit="fraction", definition=definition, method="own requests", n=0, n_unit="requests", unknown=unlike)
+        return {"same_replies": share, "same_replies_count": counted}
+    speculating, baseline = (pd.concat(side) for side in ([p.speculating for p in pairs], [p.baseline for p in pairs]))
+    hashes = [side["reply_token_sha256"].where(side["error"].isna()) for side in (speculating, baseline)]
+    both = np.asarray(hashes[0].notna().to_numpy(bool) & hashes[1].notna().to_numpy(bool))
+    same = np.asarray([one == other for one, other in zip(*(column[both] for column in hashes), strict=True)], dtype=np.float64)
+    missing = int((~both).sum())
+    left_out = f"; {missing} of {len(both)} requests lack a reply and are left out" if missing else ""
+    prompts = baseline["prompt_sha256"].to_numpy(dtype=str)[both]
+    total = float(same.sum()) if both.any() else None
+    return {
+        "same_replies": _share(same, prompts, definition, left_out, confidence),
+        "same_replies_count": count_fact(
+            total, SAME, f"own requests{left_out}", len(same), "requests", None if both.any() else "no request has both replies"
+        ),
+    }
+
+
+def _score(requests: pd.DataFrame, words: str, workload: str, confidence: float) -> Fact:
+    scores = numbers(requests, "score")
+    scored = np.isfinite(scores)
+    wrong = scores[scored & ((scores < 0) | (scores > 1))]
+    if len(wrong):
+        raise AnalysisError(f"table requests: workload {workload} has the score {wrong[0]:g}; a score lies between 0 and 1")
+    failed = int((requests["error"].notna().to_numpy(bool) & ~scored).sum())
+    left_out = f"; {failed} failed requests have none and are left out" if failed else ""
+    definition = f"requests answered right, over those whose prompt has a known answer, {words}"
+    return _share(scores[scored], requests["prompt_sha256"].to_numpy(dtype=str)[scored], definition, left_out, confidence)
+
+
+def _share(hits: FloatArray, prompts: TextArray, definition: str, left_out: str, confidence: float) -> Fact:
+    """The mean of `hits` between 0 and 1, shape (n,), in clusters by prompt."""
+    source = f"own requests{left_out}"
+    if not len(hits):
+        unknown = "no request has both replies"
+        return fact(None, unit="fraction", definition=definition, method=source, n=0, n_unit="requests", unknown=unknown)
+    summed, counts = summed_by(prompts, hits, np.ones(len(hits)))
+    found = share_over_clusters(summed, counts, confidence)
+    alone = len(np.unique(prompts)) == len(prompts)
+    clusters = "" if alone else f" at {found.effective:.4g} effective requests, in clusters by prompt"
+    return fact(
+        found.value,
+        low=found.low,
+        high=found.high,
+        unit="fraction",
+        definition=definition,
+        method=f"{source}; {confidence:.0%} interval of Wilson{clusters}",
+        n=len(hits),
+        n_unit="requests",
+    )

@@ -1,15 +1,13 @@
-"""The intervals of a workload as the statistics take them, beside the rows of the table that they come from."""
+"""The intervals of a workload as the statistics take them: a series in time, beside the rows that
+they come from."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from draftmeter.analyse.counts import recovered
-from draftmeter.analyse.facts import rounded
 from draftmeter.analyse.tables import by_position, numbers, run_labels
 from draftmeter.stats.lines import Lines, LinesError, lines
 from draftmeter.stats.longer_intervals import joined_lines
@@ -18,8 +16,6 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-INTERVAL_COLUMNS = ["server", "boot", "attempt", "run", "offset", "start", "drafts", "acceptance"]
-TIME_COLUMNS = ["hours", "acceptance", "low", "high", "intervals", "drafts", "running", "series", "boot", "qualifies"]
 # More intervals than this would be a grey smear in a picture: so many pieces of time at most are shown in their place, or
 # more where a study is longer than so many weeks.
 MOST_SINGLE = 1500
@@ -29,10 +25,12 @@ NO_POSITION = "a line gives no acceptance by position"
 NO_LINE = "the log has no line with drafts"
 # A reader that knows only rounded numbers may get counts that contradict each other.
 CONTRADICTORY = "; see the failed cross-checks"
+NO_CATEGORY = ""
+LEAST_ANSWERING = 0.9
 
 
 @dataclass(frozen=True)
-class LogLines:
+class WorkloadIntervals:
     """Intervals with drafts, n of them, by boot, series and time, or in the order of their log where it shows no time."""
 
     table: pd.DataFrame
@@ -76,7 +74,7 @@ class LogLines:
         return float(found[0]) if len(found) == 1 and np.isfinite(found[0]) else None
 
 
-def log_lines(intervals: pd.DataFrame, k: int) -> LogLines:
+def workload_intervals(intervals: pd.DataFrame, k: int) -> WorkloadIntervals:
     """The rows with drafts of the table intervals, K = `k` (0: unknown). Acceptance by position is known for all or for none."""
     table = intervals[numbers(intervals, "drafted") > 0]
     printed_by = table[["process", "engine"]].astype("str").fillna("")
@@ -88,7 +86,7 @@ def log_lines(intervals: pd.DataFrame, k: int) -> LogLines:
     table = table.sort_values(["_boot", "_series", "_end", "offset"], kind="stable").reset_index(drop=True)
     exact = [numbers(table, column) == 1 for column in ("drafts_exact", "accepted_k_exact")]
     known, unknown = _as_lines(table, k)
-    return LogLines(
+    return WorkloadIntervals(
         table=table,
         lines=known,
         unknown=unknown,
@@ -140,7 +138,7 @@ def _boots(table: pd.DataFrame, process: "pd.Series[str]", timed: "pd.Series[boo
     return pd.Series(labels, index=table.index, dtype=str)
 
 
-def joined(log: LogLines, interval_s: float) -> LogLines | None:
+def joined(log: WorkloadIntervals, interval_s: float) -> WorkloadIntervals | None:
     """Intervals of `interval_s` made of those of the log; None where theirs is no whole part of it, or has no place in time."""
     length = log.window_s
     if log.lines is None or not log.timed.all() or length is None:
@@ -151,7 +149,7 @@ def joined(log: LogLines, interval_s: float) -> LogLines | None:
     found = joined_lines(log.lines, interval_s)
     columns = {name: getattr(found, name) for name in ("drafts", "drafted", "accepted", "window_s", "running")}
     n = len(found)
-    return LogLines(
+    return WorkloadIntervals(
         table=pd.DataFrame(columns),
         lines=found,
         unknown="",
@@ -162,83 +160,53 @@ def joined(log: LogLines, interval_s: float) -> LogLines | None:
     )
 
 
-def interval_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
-    """One row for each qualifying interval, for Figure 1a, with the columns of INTERVAL_COLUMNS."""
-    chosen = log.table[numbers(log.table, "drafts") >= min_drafts]
-    acceptance = numbers(chosen, "accepted") / numbers(chosen, "drafted")
-    names = INTERVAL_COLUMNS[:-2]
-    columns = [[None if pd.isna(value) else value for value in chosen[name].tolist()] for name in names]
-    for *values, drafts, accepted in zip(*columns, numbers(chosen, "drafts"), acceptance, strict=True):
-        yield {**dict(zip(names, values, strict=True)), "drafts": int(drafts), "acceptance": rounded(float(accepted))}
-
-
-def piece_s(log: LogLines) -> float | None:
+def piece_s(log: WorkloadIntervals) -> float | None:
     """Seconds of the pieces of time that Figure 2 shows; None where it shows every interval whose time is known."""
     if log.lines is None or int(log.timed.sum()) <= MOST_SINGLE:
         return None
-    span = float(log.lines.end[log.timed].max()) - _first_start(log)
+    span = float(log.lines.end[log.timed].max()) - first_start(log)
     return float(next((length for length in PIECES_S if length * MOST_PIECES >= span), PIECES_S[-1]))
 
 
-def time_rows(log: LogLines, min_drafts: int) -> Iterator[dict[str, Any]]:
-    """One row for each interval whose time is known, or for each piece of time, for Figure 2, with the columns of TIME_COLUMNS.
-
-    `hours` since the start of the first interval, to the interval's end or to the middle of the piece; `running` is empty where
-    unknown; `series` and `boot` are numbers from 0; `qualifies` is 1 for an interval with at least `min_drafts` drafts.
-    In a piece `acceptance` is the unweighted mean over its `intervals` that qualify (over all where none does, and `qualifies`
-    is 0), `low` and `high` their percentiles 10 and 90, `drafts` the sum and `running` the largest of all its intervals.
-    """
-    length = piece_s(log)
-    if log.lines is not None and log.timed.any():
-        yield from (
-            _intervals_in_time(log, log.lines, min_drafts) if length is None else _pieces(log, log.lines, min_drafts, length)
-        )
-
-
-def _first_start(log: LogLines) -> float:
+def first_start(log: WorkloadIntervals) -> float:
+    """When the first interval whose time is known began, in seconds of the clock of `log.lines`."""
     assert log.lines is not None
     window = np.where(np.isfinite(log.lines.window_s), log.lines.window_s, 0.0)
     return float((log.lines.end - window)[log.timed].min())
 
 
-def _intervals_in_time(log: LogLines, found: Lines, min_drafts: int) -> Iterator[dict[str, Any]]:
-    first = _first_start(log)
-    for index in np.flatnonzero(log.timed):
-        drafts, running = found.drafts[index], found.running[index]
-        yield {
-            "hours": rounded(float(found.end[index] - first) / 3600),
-            "acceptance": rounded(float(found.acceptance[index])),
-            "low": None,
-            "high": None,
-            "intervals": 1,
-            "drafts": int(drafts) if np.isfinite(drafts) else None,
-            "running": int(running) if np.isfinite(running) else None,
-            "series": int(found.series[index]),
-            "boot": int(found.boot[index]),
-            "qualifies": int(drafts >= min_drafts),
-        }
+def categories_of(log: WorkloadIntervals, requests: pd.DataFrame) -> NDArray[np.str_] | None:
+    """For each interval the category that was answered for the longest time in it, all its requests together; shape (n,).
+
+    The stamps of a log are whole seconds: the few intervals that no answer seems to fall in are a
+    group of their own, NO_CATEGORY.
+    Returns None where there are no two categories, where times are not known, or where that happens often.
+    """
+    names = sorted(set(requests["category"].dropna().astype(str)))
+    if log.lines is None or len(names) < 2 or not log.timed.all() or log.window_s is None:
+        return None
+    first, last = numbers(requests, "t_first"), numbers(requests, "t_last")
+    answered = np.isfinite(first) & np.isfinite(last)
+    origin = float(log.lines.end.min())
+    end = log.lines.end - origin
+    times = np.empty((len(log), len(names)))
+    for index, name in enumerate(names):
+        chosen = answered & (requests["category"] == name).to_numpy(dtype=bool)
+        until_end = _answering(first[chosen] - origin, last[chosen] - origin, end)
+        times[:, index] = until_end - _answering(first[chosen] - origin, last[chosen] - origin, end - log.window_s)
+    answering = times.max(axis=1) > 0
+    if answering.mean() < LEAST_ANSWERING:
+        return None
+    return np.asarray(np.where(answering, np.array(names, dtype=str)[times.argmax(axis=1)], NO_CATEGORY), dtype=np.str_)
 
 
-def _pieces(log: LogLines, found: Lines, min_drafts: int, length: float) -> Iterator[dict[str, Any]]:
-    timed = np.flatnonzero(log.timed)
-    # An interval belongs to the piece that it ends in, the end included.
-    piece = np.maximum(np.ceil((found.end[timed] - _first_start(log)) / length) - 1, 0.0)
-    key = np.column_stack([found.series[timed], piece])
-    for members in np.split(timed, np.flatnonzero(np.any(np.diff(key, axis=0) != 0, axis=1)) + 1):
-        qualifying = members[found.drafts[members] >= min_drafts]
-        shown = found.acceptance[qualifying if len(qualifying) else members]
-        low, high = np.percentile(shown, [10, 90])
-        drafts, running = float(found.drafts[members].sum()), found.running[members]
-        known = running[np.isfinite(running)]
-        yield {
-            "hours": rounded(float(piece[np.searchsorted(timed, members[0])] + 0.5) * length / 3600),
-            "acceptance": rounded(float(shown.mean())),
-            "low": rounded(float(low)),
-            "high": rounded(float(high)),
-            "intervals": len(shown),
-            "drafts": int(drafts) if np.isfinite(drafts) else None,
-            "running": int(known.max()) if len(known) else None,
-            "series": int(found.series[members[0]]),
-            "boot": int(found.boot[members[0]]),
-            "qualifies": int(len(qualifying) > 0),
-        }
+def _answering(first: FloatArray, last: FloatArray, until: FloatArray) -> FloatArray:
+    """Seconds that the requests were answered for until each of some moments, all together; shape of `until`."""
+    return _past(first, until) - _past(last, until)
+
+
+def _past(moments: FloatArray, until: FloatArray) -> FloatArray:
+    """The sum over `moments` of the time from each to `until`, for those before it."""
+    ordered = np.sort(moments)
+    before = np.searchsorted(ordered, until)
+    return np.asarray(before * until - np.concatenate([[0.0], np.cumsum(ordered)])[before], dtype=np.float64)

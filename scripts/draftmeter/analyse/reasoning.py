@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import PERCENT, POINTS, fact
 from draftmeter.analyse.tables import Tables, numbers
-from draftmeter.facts import Fact
+from draftmeter.facts import REASONING, Fact
 from draftmeter.stats.steps import summed_by
 from draftmeter.stats.uncertainty import smooth_function_of_ratios
 
 FloatArray = NDArray[np.float64]
-
-SUBJECT = "pair"
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def pair_facts(controlled: list[str], tables: Tables, confidence: float) -> dict
         return {}
     # Of several pairs the first that shares all of its prompts on one server, and else most of them.
     best = max(pairs, key=lambda pair: _likeness(*pair))
-    return {f"{SUBJECT}.reasoning_difference_pp": _difference(*best, confidence)}
+    return {f"{REASONING}.reasoning_difference_pp": _difference(*best, confidence)}
 
 
 def _likeness(on: _Side, off: _Side) -> tuple[bool, bool, int]:

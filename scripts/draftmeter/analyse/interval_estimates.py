@@ -1,4 +1,4 @@
-"""The survey of a workload's intervals, and how its estimates become facts."""
+"""What the statistics say of a workload's intervals, and how these estimates become facts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.analyse.facts import block_fact, fact
-from draftmeter.analyse.lines import NO_POSITION, LogLines
+from draftmeter.analyse.interval_series import NO_POSITION, WorkloadIntervals
 from draftmeter.facts import Fact
 from draftmeter.stats.blocks import FEWEST_BLOCKS
 from draftmeter.stats.resample import lines_in_words
@@ -23,10 +23,10 @@ NO_RUNNING = "the lines do not say how many requests were running"
 
 
 @dataclass(frozen=True)
-class Surveyed:
-    """The survey, or why there is none; with what every fact of it needs to say."""
+class IntervalEstimates:
+    """What the statistics say of the intervals, or why they say nothing; with what every fact of it needs to say."""
 
-    log: LogLines
+    log: WorkloadIntervals
     min_drafts: int
     confidence: float
     survey: Survey | None
@@ -115,14 +115,14 @@ def rule(min_drafts: int) -> str:
     return f"intervals with at least {min_drafts} drafts"
 
 
-def surveyed(
-    log: LogLines,
+def interval_estimates(
+    log: WorkloadIntervals,
     min_drafts: int,
     sensitivity: list[int],
     analysis: Analysis,
     seed: int,
     categories: NDArray[np.str_] | None = None,
-) -> Surveyed:
+) -> IntervalEstimates:
     """The survey of all intervals of `log` at these thresholds; `categories` labels each, shape (n,), where that is known."""
     found = None
     if log.lines is not None:
@@ -136,4 +136,4 @@ def surveyed(
             half_width=HALF_WIDTH,
         )
         found = survey(log.lines, settings, categories)
-    return Surveyed(log, min_drafts, analysis.confidence, found)
+    return IntervalEstimates(log, min_drafts, analysis.confidence, found)
