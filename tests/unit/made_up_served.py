@@ -35,7 +35,9 @@ def served_study() -> Study:
     workloads[GREEDY] = workloads["evaluation"] | {"label": "Nothing left to chance"}
     workloads[GREEDY]["sampling"] = workloads["evaluation"]["sampling"] | {"temperature": 0}
     workloads[KNOWN] = workloads["evaluation"] | {"label": "Known answer"}
-    runs |= {name: {"workload": name, "streams": 8, "requests": 40} for name in (GREEDY, KNOWN)}
+    for name in (GREEDY, KNOWN):
+        workloads[name]["set_size"] = 40
+        runs[name] = {"workload": name, "streams": 8, "passes": 1}
     servers["calibration"] = servers["controlled"] | {"runs": [KNOWN]}
     for name in ("production", "controlled"):
         servers[name]["model"] = "trained"

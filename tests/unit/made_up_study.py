@@ -153,7 +153,7 @@ def _requests(study: Study, rng: np.random.Generator, identity: dict[str, Any]) 
     run = study.runs[identity["run"]]
     workload = study.workloads[run.workload]
     rows = []
-    for number in range(min(run.requests or 200, MOST_REQUESTS if run.requests else 200)):
+    for number in range(200 if run.passes is None else min(run.passes * workload.set_size, MOST_REQUESTS)):
         category = workload.categories[int(rng.integers(len(workload.categories)))]
         limit = workload.sampling.max_tokens[int(rng.integers(len(workload.sampling.max_tokens)))]
         shares = shares_of(study, category)

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from draftmeter.facts import Fact
 from draftmeter.render.facts import NamedFact, RenderError
-from draftmeter.units import AS_PERCENTAGE, DIGITS, SIGNED
+from draftmeter.units import AS_PERCENTAGE, DIGITS, SIGNED, is_signed
 
 MINUS = "\N{MINUS SIGN}"
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
