@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from draftmeter.stats.lines import lines
-from draftmeter.stats.resample import BlockEstimate
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.interval_statistics import IntervalStatistics, Settings, interval_statistics
+from draftmeter.stats.intervals import interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Traffic, simulate
-from draftmeter.stats.survey import Settings, Survey, survey
 
 RESULTS = Path(__file__).parent / "results"
 PUBLISHED = Path(__file__).parents[1] / "config" / "published.yaml"
@@ -37,7 +37,7 @@ class Row:
     name: str
     """Of the survey's estimate."""
 
-    def verdict(self, found: BlockEstimate) -> str:
+    def verdict(self, found: Estimate) -> str:
         """Whether the recovered figure rounds to the printed one, or its interval holds it."""
         if found.value is not None and abs(found.value - self.published) <= self.half_unit:
             return "rounds to it"
@@ -79,9 +79,9 @@ def rows(production: dict[str, Any]) -> Iterator[Row]:
             yield Row(f"{fifth} fifth, chance at {k}", chance, 0.0005, f"fifth_{number}.chance_{k}")
 
 
-def surveyed(traffic: Traffic, resamples: int) -> Survey:
+def surveyed(traffic: Traffic, resamples: int) -> IntervalStatistics:
     """The survey of a simulated log."""
-    made = lines(
+    made = interval_series(
         traffic.end,
         traffic.drafts,
         traffic.accepted,
@@ -90,7 +90,7 @@ def surveyed(traffic: Traffic, resamples: int) -> Survey:
         accepted_at=traffic.accepted_at,
         running=traffic.running,
     )
-    return survey(made, Settings(resamples=resamples, seed=SEED))
+    return interval_statistics(made, Settings(resamples=resamples, seed=SEED))
 
 
 def compare(resamples: int = 2000, truth_slots: int = TRUTH_SLOTS) -> list[dict[str, str]]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from draftmeter.stats.lines import lines
+from draftmeter.stats.interval_statistics import Settings, interval_statistics
+from draftmeter.stats.intervals import interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, simulate
-from draftmeter.stats.survey import Settings, survey
 
 RESULTS = Path(__file__).parent / "results"
 YEAR = 3_153_600
@@ -31,7 +31,7 @@ def measure(length: int) -> None:
     del traffic
     end, drafts, accepted_at, running = columns
     start = time.perf_counter()
-    made = lines(
+    made = interval_series(
         end,
         drafts,
         accepted_at.sum(axis=1),
@@ -40,7 +40,7 @@ def measure(length: int) -> None:
         accepted_at=accepted_at,
         running=running,
     )
-    found = survey(made, Settings(resamples=RESAMPLES))
+    found = interval_statistics(made, Settings(resamples=RESAMPLES))
     seconds = time.perf_counter() - start
     print(len(made), seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, len(found.estimates))
 

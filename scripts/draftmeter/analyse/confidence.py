@@ -1,7 +1,7 @@
 """How well a workload's totals are known: intervals from own requests in clusters, or else from blocks of its intervals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,9 @@ from draftmeter.analyse.lines import log_lines
 from draftmeter.analyse.tables import Tables, numbers
 from draftmeter.analyse.totals import Totals, telling
 from draftmeter.stats.acceptance import CountsError
-from draftmeter.stats.pooled import pooled_by_cluster
-from draftmeter.stats.pooled_lines import pooled_by_blocks
-from draftmeter.stats.positions import EqualityTest
-from draftmeter.stats.resample import BlockEstimate
-from draftmeter.stats.uncertainty import Estimate, ratio_of_sums
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.pooled import EqualityTest, pooled_by_blocks, pooled_by_cluster
+from draftmeter.stats.ratios import ratio_of_sums
 from draftmeter.study.schema import Analysis
 
 FloatArray = NDArray[np.float64]
@@ -30,7 +28,7 @@ class Confidence:
 
     n: int
     n_unit: str
-    estimates: Mapping[str, Estimate | BlockEstimate]
+    estimates: Mapping[str, Estimate]
     """By the names of :func:`draftmeter.stats.pooled.pooled_names`, and some more."""
     equality: EqualityTest
     unknown: str | None
@@ -53,7 +51,7 @@ class Confidence:
     def method(self, name: str) -> str:
         """How the interval of the figure `name` was made, in words."""
         found = self.estimates.get(name)
-        form = found.method if isinstance(found, BlockEstimate) else self.form
+        form = self.form if found is None else found.method
         return f"{form}, {self.words}"
 
 
@@ -114,7 +112,7 @@ def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
     found = {}
     for name, (y, x, lacking) in ratios.items():
         if np.isnan(y).any():
-            found[name] = Estimate(None, None, None, None, requests.clusters.number, f"no interval: {lacking}")
+            found[name] = Estimate(None, None, None, requests.clusters.number, f"no interval: {lacking}")
         else:
             found[name] = ratio_of_sums(y, x, confidence, requests.clusters)
     return found
@@ -138,7 +136,7 @@ def _by_block(totals: Totals, tables: Tables, k: int, analysis: Analysis, seed: 
     of_tokens = float(log.lines.drafted.sum()) / totals.draft_tokens if totals.draft_tokens else 0.0
     if abs(of_tokens - 1) > 1 - LEAST_COVER:
         reason = f"no interval: the lines that show their drafts hold {of_tokens:.1%} of the draft tokens"
-        estimates["accepted_over_drafted"] = replace(estimates["accepted_over_drafted"], low=None, high=None, unknown=reason)
+        estimates["accepted_over_drafted"] = estimates["accepted_over_drafted"].without_interval(reason)
     return Confidence(
         n=len(log),
         n_unit="intervals",

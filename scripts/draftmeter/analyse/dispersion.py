@@ -4,8 +4,8 @@ from draftmeter.analyse.facts import PERCENT, POINTS
 from draftmeter.analyse.lines import NO_POSITION
 from draftmeter.analyse.surveyed import UNKNOWN_INTERVAL, Surveyed
 from draftmeter.facts import Fact
-from draftmeter.stats.overdispersion import TrueVariation
-from draftmeter.stats.planning import Planning
+from draftmeter.stats.beyond_chance import Planning
+from draftmeter.stats.estimate import Estimate
 
 MOMENTS = "method of moments: the variance less that of sampling"
 
@@ -14,36 +14,35 @@ def dispersion_facts(found: Surveyed, k: int) -> dict[str, Fact]:
     """True variation of acceptance and of the chance at each of K = `k` positions; the planning number."""
     survey, reason = found.survey, found.why_none
     definition = f"standard deviation of true acceptance between {found.rule}"
-    overall = None if survey is None or reason else survey.overdispersion.acceptance
-    facts = {"between_sd_pp": _variation(found, overall, definition, MOMENTS, reason)}
-    positions = () if survey is None else survey.overdispersion.positions
+    every = None if survey is None or reason else survey.overdispersion
+    facts = {"between_sd_pp": _variation(found, every and every.acceptance, definition, MOMENTS, reason)}
     for position in range(1, k + 1):
-        one = positions[position - 1] if positions and not reason else None
+        one = every.positions[position - 1] if every and every.positions else None
         what = f"of the true chance at position {position} between {found.rule}"
         text = f"standard deviation {what}"
         model = f"beta-binomial model of drafts accepted there, given acceptance before; {MOMENTS}"
         facts[f"dispersion_{position}"] = _variation(found, one, text, model, reason)
-        intraclass = None if one is None else one.intraclass
+        intraclass = every.intraclass[position - 1] if every and every.intraclass else None
         facts[f"intraclass_{position}"] = _intraclass(
             found, one, intraclass, f"variance {what}, over chance (1 - chance)", reason
         )
     return facts | _planning(found)
 
 
-def _variation(found: Surveyed, one: TrueVariation | None, definition: str, method: str, reason: str | None) -> Fact:
-    if one is None or one.sd is None:
+def _variation(found: Surveyed, one: Estimate | None, definition: str, method: str, reason: str | None) -> Fact:
+    if one is None or one.value is None:
         return found.plain(None, POINTS, definition, reason or (one and one.unknown) or NO_POSITION)
     low, high = (None if end is None else PERCENT * end for end in (one.low, one.high))
-    return found.plain(PERCENT * one.sd, POINTS, definition, one.unknown, (low, high), _with_interval(found, method, low))
+    return found.plain(PERCENT * one.value, POINTS, definition, one.unknown, (low, high), _with_interval(found, method, low))
 
 
-def _intraclass(found: Surveyed, one: TrueVariation | None, value: float | None, definition: str, reason: str | None) -> Fact:
+def _intraclass(found: Surveyed, one: Estimate | None, value: float | None, definition: str, reason: str | None) -> Fact:
     """Its interval is that of the standard deviation, on its own scale."""
     if one is None or value is None:
         return found.plain(None, "fraction", definition, reason or (one and one.unknown) or "the chance is 0 or 1")
     ends: tuple[float | None, float | None] = (None, None)
-    if one.sd and one.low is not None and one.high is not None:
-        ends = (value * (one.low / one.sd) ** 2, value * (one.high / one.sd) ** 2)
+    if one.value and one.low is not None and one.high is not None:
+        ends = (value * (one.low / one.value) ** 2, value * (one.high / one.value) ** 2)
     unknown = one.unknown if ends[0] is None else None
     unknown = "no interval: no variation beyond sampling was found" if ends[0] is None and unknown is None else unknown
     return found.plain(value, "fraction", definition, unknown, ends, _with_interval(found, MOMENTS, ends[0]))
@@ -63,17 +62,15 @@ def _planning(found: Surveyed) -> dict[str, Fact]:
     )
     drafts = minutes = effective = None
     if plan is not None and reason is None:
-        drafts = (plan.drafts, plan.drafts_low, plan.drafts_high)
-        minutes = (plan.minutes, plan.minutes_low, plan.minutes_high)
-        effective = plan.effective_drafts
+        drafts, minutes, effective = plan.drafts, plan.minutes, plan.effective_drafts
     rows = {
         "planning_drafts": (drafts, "count", f"drafts needed {aim}"),
         "planning_minutes": (minutes, "min", f"minutes needed {aim}"),
     }
     facts = {}
     for name, (known, unit, definition) in rows.items():
-        value, *ends = known or (None, None, None)
-        facts[name] = found.plain(value, unit, definition, reason, (ends[0], ends[1]), method if known else "", len(found.log))
+        value, low, high = (None, None, None) if known is None else (known.value, known.low, known.high)
+        facts[name] = found.plain(value, unit, definition, reason, (low, high), method if known else "", len(found.log))
     text = "independent drafts that would tell accepted over drafted as well as those of all lines do"
     facts["effective_drafts"] = found.plain(effective, "count", text, reason, n=len(found.log))
     return facts

@@ -7,7 +7,7 @@ from draftmeter.analyse.facts import PERCENT, POINTS
 from draftmeter.analyse.lines import NO_POSITION
 from draftmeter.analyse.surveyed import Surveyed
 from draftmeter.facts import Fact
-from draftmeter.stats.figures import FIFTHS
+from draftmeter.stats.interval_statistics import FIFTHS
 
 FIFTH_COLUMNS = ["fifth", "position", "chance", "low", "high", "equal_chances"]
 ORDER = f"of {FIFTHS} (1 lowest)"
@@ -80,7 +80,7 @@ def _why_unknown(found: Surveyed) -> str | None:
         return found.why_none
     if found.log.lines is None or found.log.lines.accepted_at is None:
         return NO_POSITION
-    lines = 0 if found.survey is None else found.survey.thresholds[0].lines
+    lines = 0 if found.survey is None else found.survey.thresholds[0].intervals
     return f"{lines} {found.rule}; five groups need at least five" if lines < FIFTHS else None
 
 

@@ -11,7 +11,7 @@ from draftmeter.analyse.memory import memory_facts
 from draftmeter.analyse.surveyed import NO_RUNNING, UNKNOWN_INTERVAL, Surveyed, rule
 from draftmeter.analyse.tables import Tables, known, numbers
 from draftmeter.facts import Fact
-from draftmeter.stats.figures import STEP_RATE_RUNNING
+from draftmeter.stats.interval_statistics import STEP_RATE_RUNNING
 from draftmeter.stats.intervals import hours_covered
 from draftmeter.stats.runs import relative_gap
 
@@ -128,8 +128,8 @@ def _threshold_facts(found: Surveyed, min_drafts: int) -> dict[str, Fact]:
     threshold = None
     if found.survey is not None:
         threshold = next(one for one in found.survey.thresholds if one.min_drafts == min_drafts)
-    lines = 0 if threshold is None else threshold.lines
-    names = ("share_of_lines", "share_of_draft_tokens", "lowest", "highest")
+    lines = 0 if threshold is None else threshold.intervals
+    names = ("share_of_intervals", "share_of_draft_tokens", "lowest", "highest")
     share, of_tokens, lowest, highest = (None if threshold is None else getattr(threshold, name) for name in names)
     facts = {
         "min_drafts": count_fact(min_drafts, "fewest drafts of an interval that qualifies", "setting", len(log), "lines"),

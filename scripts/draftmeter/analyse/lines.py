@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from draftmeter.analyse.facts import rounded
 from draftmeter.analyse.tables import by_position, numbers, run_labels
-from draftmeter.stats.lines import Lines, LinesError, lines
-from draftmeter.stats.longer_intervals import joined_lines
+from draftmeter.stats.intervals import IntervalSeries, IntervalsError, interval_series, joined_intervals
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -36,7 +35,7 @@ class LogLines:
 
     table: pd.DataFrame
     """Their rows, in the order of `lines`."""
-    lines: Lines | None
+    lines: IntervalSeries | None
     unknown: str
     """Why there are no `lines`."""
     timed: BoolArray
@@ -102,7 +101,7 @@ def log_lines(intervals: pd.DataFrame, k: int) -> LogLines:
     )
 
 
-def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
+def _as_lines(table: pd.DataFrame, k: int) -> tuple[IntervalSeries | None, str]:
     if table.empty:
         return None, NO_LINE
     at = by_position(table, k)
@@ -112,7 +111,7 @@ def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
     end = np.where(table["_timed"], numbers(table, "end"), place * np.where(np.isfinite(window), window, 1.0))
     try:
         return (
-            lines(
+            interval_series(
                 end,
                 numbers(table, "drafts"),
                 numbers(table, "accepted"),
@@ -125,7 +124,7 @@ def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
             ),
             "",
         )
-    except LinesError as error:
+    except IntervalsError as error:
         return None, f"{error}{CONTRADICTORY}"
 
 
@@ -152,7 +151,7 @@ def joined(log: LogLines, interval_s: float) -> LogLines | None:
     parts = interval_s / length
     if round(parts) < 1 or abs(parts - round(parts)) > 1e-6:
         return None
-    found = joined_lines(log.lines, interval_s)
+    found = joined_intervals(log.lines, interval_s)
     columns = {name: getattr(found, name) for name in ("drafts", "drafted", "accepted", "window_s", "running")}
     n = len(found)
     return LogLines(
@@ -205,7 +204,7 @@ def _first_start(log: LogLines) -> float:
     return float((log.lines.end - window)[log.timed].min())
 
 
-def _intervals_in_time(log: LogLines, found: Lines, min_drafts: int) -> Iterator[dict[str, Any]]:
+def _intervals_in_time(log: LogLines, found: IntervalSeries, min_drafts: int) -> Iterator[dict[str, Any]]:
     first = _first_start(log)
     for index in np.flatnonzero(log.timed):
         drafts, running = found.drafts[index], found.running[index]
@@ -223,7 +222,7 @@ def _intervals_in_time(log: LogLines, found: Lines, min_drafts: int) -> Iterator
         }
 
 
-def _pieces(log: LogLines, found: Lines, min_drafts: int, length: float) -> Iterator[dict[str, Any]]:
+def _pieces(log: LogLines, found: IntervalSeries, min_drafts: int, length: float) -> Iterator[dict[str, Any]]:
     timed = np.flatnonzero(log.timed)
     # An interval belongs to the piece that it ends in, the end included.
     piece = np.maximum(np.ceil((found.end[timed] - _first_start(log)) / length) - 1, 0.0)

@@ -5,9 +5,9 @@ import numpy as np
 from draftmeter.analyse.facts import PERCENT, POINTS
 from draftmeter.analyse.surveyed import NO_RUNNING, Surveyed
 from draftmeter.facts import Fact
-from draftmeter.stats.figures import IDLE, RUNNING
-from draftmeter.stats.load import MOST_RUNNING, Explained
-from draftmeter.stats.survey import Survey
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.interval_statistics import IDLE, RUNNING, IntervalStatistics
+from draftmeter.stats.load import MOST_RUNNING
 
 END = "at the interval's end"
 
@@ -41,36 +41,29 @@ def load_facts(found: Surveyed) -> dict[str, Fact]:
     return facts
 
 
-def _range(found: Surveyed, survey: Survey, definition: str) -> Fact:
+def _range(found: Surveyed, survey: IntervalStatistics, definition: str) -> Fact:
     """Of the means that have an interval; where there are not two, the value is that of all means, and has none."""
-    ranged = survey.running_range
+    ranged = survey.running_range.estimate
     if ranged.value is None:
         means = [one.value for one in (survey.estimates[name] for name in RUNNING[1:]) if one.value is not None]
         value = PERCENT * (max(means) - min(means)) if len(means) > 1 else None
         return found.plain(value, POINTS, definition, ranged.unknown)
-    left_out = [name.removeprefix("running.") for name in ranged.left_out]
+    left_out = [name.removeprefix("running.") for name in survey.running_range.left_out]
     if left_out:
         definition += f"; the means with {', '.join(left_out)} running have no interval, and are left out"
     ends = tuple(None if end is None else PERCENT * end for end in (ranged.low, ranged.high))
-    one = next(survey.estimates[name] for name in ranged.means)
-    method = f"{one.method}, of the differences of all pairs of means"
-    return found.plain(PERCENT * ranged.value, POINTS, definition, ranged.unknown, (ends[0], ends[1]), method)
+    return found.plain(PERCENT * ranged.value, POINTS, definition, ranged.unknown, (ends[0], ends[1]), ranged.method)
 
 
-def _slope(found: Surveyed, survey: Survey, definition: str) -> Fact:
+def _slope(found: Surveyed, survey: IntervalStatistics, definition: str) -> Fact:
     fit = survey.regression
     if fit is None:
         return found.plain(None, POINTS, definition, "the number of running requests does not vary over these intervals")
-    slope, low, high = (PERCENT * end for end in (fit.slope, fit.slope_low, fit.slope_high))
-    if found.too_short:
-        return found.plain(slope, POINTS, definition, found.too_short)
-    method = f"{found.confidence:.0%} t interval, standard errors of Newey and West over {fit.lags} cells of lines"
-    return found.plain(slope, POINTS, definition, None, (low, high), method)
+    slope = fit.slope.without_interval(found.too_short) if found.too_short else fit.slope
+    value, low, high = (None if end is None else PERCENT * end for end in (slope.value, slope.low, slope.high))
+    return found.plain(value, POINTS, definition, slope.unknown, (low, high), slope.method)
 
 
-def _explained(found: Surveyed, explained: Explained, definition: str) -> Fact:
-    method = (
-        f"{found.confidence:.0%} interval from the covariance of the means over resampled blocks, noise of the means subtracted"
-    )
+def _explained(found: Surveyed, explained: Estimate, definition: str) -> Fact:
     ends = (explained.low, explained.high)
-    return found.plain(explained.share, "fraction", definition, explained.unknown, ends, "" if explained.low is None else method)
+    return found.plain(explained.value, "fraction", definition, explained.unknown, ends, explained.method)

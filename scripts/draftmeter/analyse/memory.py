@@ -8,10 +8,9 @@ import numpy as np
 from draftmeter.analyse.facts import rounded
 from draftmeter.analyse.surveyed import UNKNOWN_INTERVAL, Surveyed
 from draftmeter.facts import Fact
-from draftmeter.stats.autocorrelation import DecayFit
-from draftmeter.stats.fitted_decay import fitted_autocorrelation
+from draftmeter.stats.interval_statistics import IntervalStatistics
 from draftmeter.stats.intervals import FEWEST_PAIRS
-from draftmeter.stats.survey import Survey
+from draftmeter.stats.memory import DecayFit, fitted_autocorrelation
 
 # In intervals; at ten seconds each, the lags of the published study: 10 s, 30 s, 5 min, 10 min.
 LAGS = (1, 3, 30, 60)
@@ -44,7 +43,7 @@ def curve_rows(found: Surveyed) -> Iterator[dict[str, Any]]:
     fit = None if found.too_short else _chosen(found.survey)
     pairs = {name: count for name, count in found.survey.pairs.items() if count}
     lags_s = [float(name.removeprefix(PREFIX)) for name in pairs]
-    n = found.survey.thresholds[0].lines
+    n = found.survey.thresholds[0].intervals
     fitted = [None] * len(lags_s) if fit is None else fitted_autocorrelation(fit, lags_s, window_s, n)
     for (name, count), lag_s, model in zip(pairs.items(), lags_s, fitted, strict=True):
         one = found.survey.estimates[name]
@@ -76,7 +75,7 @@ def _why_unknown(found: Surveyed) -> str | None:
     return None
 
 
-def _chosen(survey: Survey) -> DecayFit | None:
+def _chosen(survey: IntervalStatistics) -> DecayFit | None:
     decay = survey.decay
     return None if decay.chosen is None else (decay.one, decay.two)[decay.chosen - 1]
 
@@ -88,7 +87,6 @@ def _decay(found: Surveyed, reason: str | None) -> dict[str, Fact]:
     if reason is None and found.survey is not None:
         reason = found.survey.decay.unknown
     method = "generalised least squares of exponential decays and a white rest to the autocorrelations"
-    interval = f"{method}; {found.confidence:.0%} interval from the curvature of the fit"
     facts = {}
     values: dict[str, float | None] = dict.fromkeys(("components", "white_share", "aic_difference"))
     if reason is None and found.survey is not None and fit is not None:
@@ -113,10 +111,11 @@ def _decay(found: Surveyed, reason: str | None) -> dict[str, Fact]:
             facts[f"decay_{name}_s"] = found.plain(None, "s", time, reason or ONE_SCALE, method=method)
             facts[f"decay_{name}_weight"] = found.plain(None, "fraction", weight, reason or ONE_SCALE, method=method)
             continue
-        one = components[number]
-        ends = (one.time_low_s, one.time_high_s)
-        unknown = None if None not in ends else "no interval: this part of the variance cannot be told from none"
-        facts[f"decay_{name}_s"] = found.plain(one.time_s, "s", time, unknown, ends, interval if unknown is None else method)
-        ends = (one.weight_low, one.weight_high)
-        facts[f"decay_{name}_weight"] = found.plain(one.weight, "fraction", weight, None, ends, interval)
+        quantities = (
+            (f"decay_{name}_s", components[number].time_s, "s", time),
+            (f"decay_{name}_weight", components[number].weight, "fraction", weight),
+        )
+        for key, one, unit, definition in quantities:
+            made_by = "; ".join(filter(None, (method, one.method)))
+            facts[key] = found.plain(one.value, unit, definition, one.unknown, (one.low, one.high), made_by)
     return facts

@@ -10,8 +10,7 @@ from draftmeter.analyse.baseline import Pair
 from draftmeter.analyse.facts import AnalysisError, count_fact, fact
 from draftmeter.analyse.tables import Tables, numbers
 from draftmeter.facts import Fact
-from draftmeter.stats.shares import share_over_clusters
-from draftmeter.stats.steps import summed_by
+from draftmeter.stats.ratios import share_over_clusters, summed_by
 
 FloatArray = NDArray[np.float64]
 TextArray = NDArray[np.str_]
@@ -78,12 +77,12 @@ def _share(hits: FloatArray, prompts: TextArray, definition: str, left_out: str,
     alone = len(np.unique(prompts)) == len(prompts)
     clusters = "" if alone else f" at {found.effective:.4g} effective requests, in clusters by prompt"
     return fact(
-        found.value,
-        low=found.low,
-        high=found.high,
+        found.estimate.value,
+        low=found.estimate.low,
+        high=found.estimate.high,
         unit="fraction",
         definition=definition,
-        method=f"{source}; {confidence:.0%} interval of Wilson{clusters}",
+        method=f"{source}; {found.estimate.method}{clusters}",
         n=len(hits),
         n_unit="requests",
     )
