@@ -46,7 +46,7 @@ class Count:
     half_widths: list[float] = field(default_factory=list)
 
 
-def as_lines(traffic: Traffic, qualifying: int | None) -> IntervalSeries:
+def as_series(traffic: Traffic, qualifying: int | None) -> IntervalSeries:
     """The lines up to the one that makes the wanted number of qualifying ones."""
     end = len(traffic.end)
     if qualifying is not None:
@@ -87,7 +87,7 @@ def _positions(positions: tuple) -> list:
 def truth(server: Server) -> dict[str, float]:
     """Each figure over a traffic so long that its own error does not count; the planted value where one was planted."""
     traffic = simulate(server, TRUTH_SLOTS, np.random.default_rng(1))
-    found = interval_statistics(as_lines(traffic, None), Settings(min_drafts=MIN_DRAFTS, resamples=2))
+    found = interval_statistics(as_series(traffic, None), Settings(min_drafts=MIN_DRAFTS, resamples=2))
     values = {name: value for name, value, _, _ in ends(found) if value is not None}
     chosen = traffic.drafts >= MIN_DRAFTS
     true_acceptance = np.cumprod(traffic.chances[chosen], axis=1).mean(axis=1)
@@ -107,7 +107,7 @@ def one_traffic(server: Server, qualifying: int, resamples: int, seed: int) -> l
     rng = np.random.default_rng([qualifying, seed])
     traffic = simulate(server, int(qualifying / 0.3) + 300, rng)
     settings = Settings(min_drafts=MIN_DRAFTS, resamples=resamples, seed=seed)
-    return [(name, low, high) for name, _, low, high in ends(interval_statistics(as_lines(traffic, qualifying), settings))]
+    return [(name, low, high) for name, _, low, high in ends(interval_statistics(as_series(traffic, qualifying), settings))]
 
 
 def study(

@@ -35,7 +35,7 @@ class Row:
     half_unit: float
     """Half of the last digit printed."""
     name: str
-    """Of the survey's estimate."""
+    """Of the estimate."""
 
     def verdict(self, found: Estimate) -> str:
         """Whether the recovered figure rounds to the printed one, or its interval holds it."""
@@ -79,8 +79,8 @@ def rows(production: dict[str, Any]) -> Iterator[Row]:
             yield Row(f"{fifth} fifth, chance at {k}", chance, 0.0005, f"fifth_{number}.chance_{k}")
 
 
-def surveyed(traffic: Traffic, resamples: int) -> IntervalStatistics:
-    """The survey of a simulated log."""
+def statistics_of(traffic: Traffic, resamples: int) -> IntervalStatistics:
+    """The interval statistics of a simulated log."""
     made = interval_series(
         traffic.end,
         traffic.drafts,
@@ -97,8 +97,8 @@ def compare(resamples: int = 2000, truth_slots: int = TRUTH_SLOTS) -> list[dict[
     """One row for each figure, with the columns of COLUMNS."""
     production = yaml.safe_load(PUBLISHED.read_text())["production"]
     slots = int(HOURS * 3600 / PUBLISHED_LIKE.interval_s)
-    found = surveyed(simulate(PUBLISHED_LIKE, slots, np.random.default_rng(SEED)), resamples)
-    planted = surveyed(simulate(PUBLISHED_LIKE, truth_slots, np.random.default_rng(SEED + 1)), 2)
+    found = statistics_of(simulate(PUBLISHED_LIKE, slots, np.random.default_rng(SEED)), resamples)
+    planted = statistics_of(simulate(PUBLISHED_LIKE, truth_slots, np.random.default_rng(SEED + 1)), 2)
     result = []
     for row in rows(production):
         one = found.estimates[row.name]

@@ -25,7 +25,7 @@ MOST_BYTES = 2e9
 
 
 def measure(length: int) -> None:
-    """Print seconds and the most memory (bytes) of one survey of `length` lines; the lines themselves count as memory."""
+    """Print seconds and the most memory (bytes) of the statistics of `length` intervals; these themselves count as memory."""
     traffic = simulate(PUBLISHED_LIKE, int(length * 1.9), np.random.default_rng(0))
     columns = [column[:length].copy() for column in (traffic.end, traffic.drafts, traffic.accepted_at, traffic.running)]
     del traffic
@@ -62,7 +62,7 @@ def main() -> None:
     text = [
         "# Speed of the statistics",
         "",
-        f"Every figure of `draftmeter.stats.survey` ({measured[-1][3]} with resampled intervals) with {RESAMPLES} resamples; "
+        f"All of `draftmeter.stats.interval_statistics` ({measured[-1][3]} with resampled intervals) with {RESAMPLES} resamples; "
         f"`python benchmarks/statistics_speed.py` writes this file. To stay below, for a year of ten-second intervals: "
         f"{MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB.",
         "",

@@ -1,4 +1,4 @@
-"""Pooled figures with intervals from blocks of lines: those of the survey, and what shorter drafts would give."""
+"""Pooled figures with intervals from blocks of lines: those of the interval statistics, and what shorter drafts would give."""
 
 from dataclasses import replace
 
@@ -11,8 +11,8 @@ from draftmeter.stats.pooled import pooled_by_blocks, pooled_names
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay, simulate
 
 
-def simulated(slots: int) -> IntervalSeries:
-    server = replace(PUBLISHED_LIKE, decays=(Decay(0.6, 15.0),))
+def simulated(slots: int, **changes: object) -> IntervalSeries:
+    server = replace(PUBLISHED_LIKE, decays=(Decay(0.6, 15.0),), **changes)
     traffic = simulate(server, slots, np.random.default_rng(5))
     return interval_series(
         traffic.end,
@@ -25,7 +25,7 @@ def simulated(slots: int) -> IntervalSeries:
     )
 
 
-def test_pooled_figures_by_blocks_are_those_of_the_survey() -> None:
+def test_pooled_figures_by_blocks_are_those_of_the_interval_statistics() -> None:
     log = simulated(3000)
     found = pooled_by_blocks(log, 500, 0.95, 300, 7)
     assert list(found.estimates) == [*pooled_names(3), "tokens_per_step_at_1", "tokens_per_step_at_2"]
@@ -37,10 +37,16 @@ def test_pooled_figures_by_blocks_are_those_of_the_survey() -> None:
     share = found.estimates["share_through_1"]
     shorter = found.estimates["tokens_per_step_at_1"]
     assert (shorter.value, shorter.low, shorter.high) == pytest.approx((1 + share.value, 1 + share.low, 1 + share.high))
-    assert found.estimates["tokens_per_step_at_2"].value == pytest.approx(
-        1 + share.value + found.estimates["share_through_2"].value
-    )
+    second = found.estimates["share_through_2"]
+    assert found.estimates["tokens_per_step_at_2"].value == pytest.approx(1 + share.value + second.value)
     assert found.equality.p_value < 0.01
+
+
+def test_a_chance_that_falls_along_the_draft_has_a_slope_below_zero() -> None:
+    estimates = pooled_by_blocks(simulated(3000, chances=(0.8, 0.7, 0.6)), 500, 0.95, 300, 7).estimates
+    slope = estimates["chance_slope"]
+    assert slope.low < slope.value < slope.high < 0
+    assert slope.value - slope.low == pytest.approx(slope.high - slope.value)
 
 
 def test_pooled_figures_without_positions_or_lines() -> None:

@@ -181,7 +181,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict) -> None:
         Settings(**wrong)
 
 
-def test_the_same_seed_gives_the_same_survey(traffic: Traffic) -> None:
+def test_the_same_seed_gives_the_same_statistics(traffic: Traffic) -> None:
     short = as_lines(Traffic(*(getattr(traffic, name)[:1000] for name in Traffic.__dataclass_fields__)))
     one, two, other = (interval_statistics(short, Settings(resamples=50, seed=seed)).estimates for seed in (1, 1, 2))
     assert one == two and one != other

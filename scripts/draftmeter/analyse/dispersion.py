@@ -15,7 +15,8 @@ def dispersion_facts(found: Surveyed, k: int) -> dict[str, Fact]:
     survey, reason = found.survey, found.why_none
     definition = f"standard deviation of true acceptance between {found.rule}"
     every = None if survey is None or reason else survey.overdispersion
-    facts = {"between_sd_pp": _variation(found, every and every.acceptance, definition, MOMENTS, reason)}
+    overall = None if every is None else every.acceptance
+    facts = {"between_sd_pp": _variation(found, overall, definition, MOMENTS, reason)}
     for position in range(1, k + 1):
         one = every.positions[position - 1] if every and every.positions else None
         what = f"of the true chance at position {position} between {found.rule}"
