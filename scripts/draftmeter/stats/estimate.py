@@ -1,4 +1,4 @@
-"""The one form in which a statistic is given: its value, its confidence interval, and why one of them is not known."""
+"""The form in which a statistic is given: its value, and its confidence interval or why not."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ class Estimate:
 
 
 def t_quantile(confidence: float, freedom: float) -> float:
-    """The half width, in standard errors, of a t interval; the normal one where `freedom` is infinite."""
+    """The half width of a t interval, in standard errors."""
     return float(stats.t.ppf((1 + confidence) / 2, freedom))
 
 

@@ -226,7 +226,7 @@ def sampling_sd(shares: ArrayLike, drafts: ArrayLike) -> float:
 
 
 def variance_ratio(sd: float, sampling: float) -> float | None:
-    """(sd / sampling sd)^2: 1 if every draft had the pooled chances; None for a sampling sd of 0."""
+    """(sd / sampling sd)^2: 1 if every draft had the pooled chances; None if the latter is 0."""
     return None if sampling == 0 else (sd / sampling) ** 2
 
 

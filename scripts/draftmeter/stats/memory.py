@@ -42,7 +42,7 @@ class Component:
 
 @dataclass(frozen=True)
 class DecayFit:
-    """autocorrelation(lag) = sum of weight * exp(-lag / time); the rest of the variance is white."""
+    """autocorrelation(lag) = sum of weight * exp(-lag / time); what is left is white."""
 
     components: tuple[Component, ...]
     """The shorter time first."""
@@ -65,7 +65,7 @@ class DecayChoice:
 
 @dataclass(frozen=True)
 class Curve:
-    """Autocorrelations by lag (m of them), as sums to resample, with the number of pairs of each."""
+    """Autocorrelations by lag, as sums to resample, with the number of pairs of each."""
 
     lags_s: tuple[float, ...]
     pairs: tuple[int, ...]
@@ -90,7 +90,8 @@ def autocorrelation_curve(
     """Pearson correlation of acceptance over pairs of `chosen` intervals that lie a lag apart.
 
     Within half an interval. Intervals of different logs make no pair; a gap in the log leaves its
-    pairs out. Names are `<prefix><lag in s>`. nan with fewer than three pairs, or without variation.
+    pairs out. Names are `<prefix><lag in s>`. nan with fewer than three pairs, or where acceptance
+    does not vary.
     """
     members = np.flatnonzero(chosen)
     times, cells = series.end[members], blocks.cell_of_interval()[members]

@@ -45,7 +45,7 @@ class Pooled:
 
 
 def pooled_names(k: int) -> tuple[str, ...]:
-    """What :func:`pooled_values` gives, in its order; for k = 0, positions unknown, the first two."""
+    """What :func:`pooled_values` gives, in its order; without positions, k = 0, the first two."""
     names = ["accepted_over_drafted", "tokens_per_step"]
     if k:
         names += ["accepted_over_checked", *(f"share_through_{position}" for position in range(1, k + 1))]

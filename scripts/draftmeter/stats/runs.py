@@ -14,7 +14,7 @@ FEWEST_RUNGS = 3
 
 @dataclass(frozen=True)
 class OtherClients:
-    """Tokens that the server generated for others, as shares of its tokens; None where it generated none."""
+    """Tokens generated for others, as shares of the server's; None where it generated none."""
 
     by_run: tuple[float | None, ...]
     all_runs: float | None
