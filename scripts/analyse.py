@@ -70,7 +70,7 @@ if "snakemake" in globals():
     smk = globals()["snakemake"]
     with job(smk.log[0], ValueError):
         analyse(
-            study=parse_config(json.loads(smk.params.study)),
+            study=parse_config(json.loads(Path(smk.input.config).read_text())),
             tables=[Path(smk.input[name]) for name in ("counters", "intervals", "requests", "checks")],
             boots=paths(smk.input.records),
             known_answer=next(iter(paths(smk.input.get("known_answer"))), None),

@@ -11,5 +11,5 @@ from draftmeter.study.config import parse_study
 if "snakemake" in globals():
     smk = globals()["snakemake"]
     with job(smk.log[0], ValueError):
-        study = parse_study(json.loads(smk.params.study))
+        study = parse_study(json.loads(Path(smk.input.config).read_text()))
         write_json(Path(smk.output.answers), known_answers(study, smk.params.model))

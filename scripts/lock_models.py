@@ -10,4 +10,4 @@ from draftmeter.study.config import parse_study
 if "snakemake" in globals():
     smk = globals()["snakemake"]
     with job(smk.log[0], ValueError, OSError):
-        lock_models(parse_study(json.loads(smk.params.study)), Path(smk.output.lock))
+        lock_models(parse_study(json.loads(Path(smk.input.config).read_text())), Path(smk.output.lock))

@@ -15,4 +15,5 @@ if "snakemake" in globals():
             model_json=Path(smk.input.model),
             boot_json=Path(smk.output.boot),
             logs=Path(smk.log[0]).parent,
+            draft_json=Path(smk.input.draft) if smk.input.get("draft") else None,
         )

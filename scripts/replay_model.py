@@ -10,17 +10,20 @@ A server without speculation has nothing to replay: with --out FILE it only writ
 """
 
 import argparse
+import asyncio
 import json
 import sys
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from draftmeter.measure.http import ask, session_to
 from draftmeter_training.agreement import ServedReply, agreement, independent
 from draftmeter_training.export import read_model
 from draftmeter_training.reference import SamplingRule
 from draftmeter_training.tokens import read_tokenizer
+
+TIMEOUT_S = 600.0
 
 
 def main() -> int:
@@ -70,17 +73,17 @@ def _ask(options: argparse.Namespace, name: str, rule: SamplingRule, number: int
         "return_token_ids": True,
         "chat_template_kwargs": {"enable_thinking": options.reasoning},
     }
-    answer = json.loads(_open(f"{options.url}/v1/chat/completions", json.dumps(body).encode()))
+    answer = json.loads(_open(f"{options.url}/v1/chat/completions", body))
     counted = ((answer.get("metrics") or {}).get("speculative_decoding") or {}).get("per_step_accepted") or []
     return ServedReply(answer["prompt_token_ids"], answer["choices"][0]["token_ids"], counted)
 
 
-def _open(url: str, body: bytes | None = None) -> bytes:
-    # A proxy of the site knows nothing of this machine's loopback interface.
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json"})
-    with direct.open(request, timeout=600) as answer:
-        return bytes(answer.read())
+def _open(url: str, body: dict[str, Any] | None = None) -> bytes:
+    async def answer() -> bytes:
+        async with session_to() as session:
+            return await ask(session, url, TIMEOUT_S, body=body)
+
+    return asyncio.run(answer())
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from types import FrameType, ModuleType
 from typing import NamedTuple, NoReturn
 
 from draftmeter.commands import doctor, read, report, watch
 from draftmeter.commands.arguments import UnusableInput
-from draftmeter.commands.startup import load_pyarrow_alone
 
 UNUSABLE = 2
 INTERRUPTED = 130
@@ -72,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     arguments = _parser().parse_args(argv)
     if argv is None and COMMANDS[arguments.command].tables:
-        load_pyarrow_alone()
+        _load_pyarrow_alone()
         signal.signal(signal.SIGTERM, _end)
     try:
         code: int = arguments.run(arguments)
@@ -113,3 +114,35 @@ def _parser() -> argparse.ArgumentParser:
         command.module.add_arguments(one)
         one.set_defaults(run=command.module.run)
     return parser
+
+
+class _Absent(MetaPathFinder):
+    """Makes one module look as if it were not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Refuse the module, leave every other one to the next finder."""
+        del path, target
+        if name == self._name:
+            raise ModuleNotFoundError(f"{name} is left out for now", name=name)
+        return None
+
+
+def _load_pyarrow_alone() -> None:
+    """Import pyarrow, and let it look for pandas in vain: it would import it on first use, which takes half a second.
+
+    Afterwards pandas can be imported as usual; only pyarrow goes on without it, unless it is asked for a data frame. This
+    is for a process of its own, in which nothing handed to pyarrow can be an object of pandas.
+    """
+    if "pandas" in sys.modules:
+        return
+    absent = _Absent("pandas")
+    sys.meta_path.insert(0, absent)
+    try:
+        import pyarrow as pa  # noqa: PLC0415  that is the point
+
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(absent)

@@ -21,11 +21,12 @@ import pytest
 import yaml
 from study_run import server_processes, snakemake, write_config
 
-from draftmeter.formats.metrics import Scrape, read_scrape
+from draftmeter.formats.counters import Counters
+from draftmeter.formats.metrics import read_strict
 from draftmeter.measure.client import Client, open_session
 from draftmeter.measure.progress import Progress
 from draftmeter.measure.prompts import fixed_turns
-from draftmeter.measure.scrape import wait_until_quiet
+from draftmeter.measure.quiet import wait_until_quiet
 from draftmeter.measure.server import running_server
 from draftmeter.measure.traffic import send_run
 from draftmeter.record.provenance import model_revision
@@ -45,7 +46,7 @@ class Scene:
     """What was left behind, and what the server itself said at the end of each of its two lives."""
 
     folder: Path
-    finals: list[Scrape]
+    finals: list[Counters]
     prompts: list[str]
     doctor: list[dict[str, Any]]
 
@@ -90,7 +91,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
                         )
                         time.sleep(2)
                         report = json.loads(draftmeter("doctor", server.url, "--json").stdout)
-                    finals.append(read_scrape(asyncio.run(send(plan, run, server.url, WATCH_S / 2))))
+                    text = asyncio.run(send(plan, run, server.url, WATCH_S / 2))
+                    finals.append(read_strict(text).rows()[0].counters)
                     assert watch.poll() is None, f"watch ended in life {life}: {watch.stdout and watch.stdout.read()}"
             now = f"{time.time():.3f}"
             answer = draftmeter(
@@ -116,10 +118,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return Scene(folder, finals, [turn.text for turn in fixed_turns(run)], report)
 
 
-def totals(finals: list[Scrape]) -> dict[str, int]:
+def totals(finals: list[Counters]) -> dict[str, int]:
     names = ("drafts", "draft_tokens", "accepted", "generation_tokens", "prompt_tokens", "requests_finished")
     summed = {name: sum(getattr(final, name) for final in finals) for name in names}
-    by_position = zip(*(final.accepted_per_position for final in finals), strict=True)
+    by_position = zip(*(final.accepted_per_position or () for final in finals), strict=True)
     return summed | {f"accepted_{k}": sum(counts) for k, counts in enumerate(by_position, start=1)}
 
 

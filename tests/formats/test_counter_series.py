@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from draftmeter.formats.counter_series import CounterResult, CounterSeries, Row, counter_series, scrape_pace
 from draftmeter.formats.counters import Counters, EngineKey, EngineReading
-from draftmeter.formats.exposition import Exposition
-from draftmeter.formats.metrics import read_exposition
+from draftmeter.formats.metrics import Metrics, read_metrics
 from made_up_server import ServerState, exposition
 
 START = 1796000000.0
@@ -34,17 +33,15 @@ def counters(n: int, k: int = 3) -> Counters:
     )
 
 
-def scrape(
-    *engines: Counters, began: float | None = None, replica: str = "", model: str = "m", numbers: str = "0123"
-) -> Exposition:
+def scrape(*engines: Counters, began: float | None = None, replica: str = "", model: str = "m", numbers: str = "0123") -> Metrics:
     readings = [
         EngineReading(EngineKey(model, number, replica), one, running=2, waiting=1, kv_cache_usage=0.25, start_time=began)
         for number, one in zip(numbers, engines, strict=False)
     ]
-    return Exposition(tuple(readings), (), False)
+    return Metrics(tuple(readings), (), False)
 
 
-def series(scrapes: Sequence[tuple[float, Exposition]], pace_s: float = 10.0) -> tuple[CounterResult, list[Row]]:
+def series(scrapes: Sequence[tuple[float, Metrics]], pace_s: float = 10.0) -> tuple[CounterResult, list[Row]]:
     return counter_series([START + t for t, _ in scrapes], [one for _, one in scrapes], pace_s)
 
 
@@ -122,10 +119,11 @@ def test_a_restart_of_one_engine_is_one_of_its_server() -> None:
     assert (everything.restarts, first.restarts, second.restarts) == (1, 1, 1)
 
 
-def test_created_samples_tell_a_restart_too() -> None:
-    def text(n: int, created: float) -> Exposition:
+@pytest.mark.parametrize("family", ["generation_tokens", "spec_decode_num_drafts"])
+def test_created_samples_tell_a_restart_too(family: str) -> None:
+    def text(n: int, created: float) -> Metrics:
         engine = '{engine="0",model_name="m"}'
-        return read_exposition(f"vllm:generation_tokens_total{engine} {n}\nvllm:generation_tokens_created{engine} {created}\n")
+        return read_metrics(f"vllm:generation_tokens_total{engine} {n}\nvllm:{family}_created{engine} {created}\n")
 
     result, _ = series([(0, text(5, START - 9)), (10, text(7, START - 9)), (20, text(9, START + 15))])
     assert result.parts[0].counters.generation_tokens == 2 + 9
@@ -157,8 +155,8 @@ def test_a_late_engine_is_counted_from_its_first_scrape_unless_it_began_within()
     before = scrape(counters(10), began=START - 100)
     late = EngineReading(EngineKey("m", "1", "pod=b"), counters(50))
     for began, drafts in ((None, 5), (START - 50, 5), (START + 15, 55)):
-        first = Exposition((*before.engines, replace(late, start_time=began)), (), False)
-        second = Exposition((*before.engines, replace(late, start_time=began, counters=counters(55))), (), False)
+        first = Metrics((*before.engines, replace(late, start_time=began)), (), False)
+        second = Metrics((*before.engines, replace(late, start_time=began, counters=counters(55))), (), False)
         result, _ = series([(0, before), (10, before), (20, first), (30, second)])
         assert result.parts[2].counters.drafts == drafts
         assert result.parts[2].restarts == 0
@@ -229,7 +227,7 @@ def test_time_that_runs_backwards_is_not_used() -> None:
 def test_scrapes_that_lack_counts_are_not_used() -> None:
     partly = scrape(replace(counters(12), accepted_per_position=None))
     cut = replace(scrape(counters(13)), cut=True)
-    empty = Exposition((), ("no metric of vLLM is in this text",), False)
+    empty = Metrics((), ("no metric of vLLM is in this text",), False)
     result, rows = series(
         [(0, scrape(counters(5))), (10, scrape(counters(9))), (20, partly), (30, cut), (40, empty), (50, scrape(counters(20)))]
     )
@@ -284,8 +282,8 @@ def test_a_server_that_predates_positions_gives_intervals_without_them() -> None
 
 
 def test_models_are_kept_apart() -> None:
-    def both(n: int) -> Exposition:
-        return Exposition(scrape(counters(n), model="a").engines + scrape(counters(3 * n, k=2), model="b").engines, (), False)
+    def both(n: int) -> Metrics:
+        return Metrics(scrape(counters(n), model="a").engines + scrape(counters(3 * n, k=2), model="b").engines, (), False)
 
     result, rows = series([(0, both(1)), (10, both(11))])
     assert [(part.model, part.engine, part.counters.drafts, part.counters.k) for part in result.parts] == [
@@ -293,6 +291,15 @@ def test_models_are_kept_apart() -> None:
         ("b", "all", 30, 2),
     ]
     assert [(row["process"], row["drafts"], row["k"]) for row in rows] == [("model a", 10, 3), ("model b", 30, 2)]
+
+
+def test_two_models_of_one_k_have_no_sum_over_both() -> None:
+    def both(n: int) -> Metrics:
+        return Metrics(scrape(counters(n), model="a").engines + scrape(counters(3 * n), model="b").engines, (), False)
+
+    result, rows = series([(0, both(1)), (10, both(11))])
+    assert [(part.model, part.engine, part.counters.drafts) for part in result.parts] == [("a", "all", 10), ("b", "all", 30)]
+    assert [(row["process"], row["drafts"]) for row in rows] == [("model a", 10), ("model b", 30)]
 
 
 def test_pace_of_scrapes() -> None:
@@ -311,15 +318,15 @@ def test_nothing_at_all() -> None:
 def test_texts_come_back_exactly_and_the_pace_is_found() -> None:
     states = [ServerState([n, 2 * n, 3 * n, 4 * n], generation_tokens=70 * n, running=1) for n in (0, 137, 138)]
     texts = [exposition(state) for state in states]
-    result, rows = counter_series([START + 10 * n for n in range(3)], map(read_exposition, texts))
+    result, rows = counter_series([START + 10 * n for n in range(3)], map(read_metrics, texts))
     assert (result.parts[0].counters.drafts, len(rows), rows[0]["window_s"]) == (1380, 2, 10.0)
 
 
 @st.composite
-def paths(draw: st.DrawFn) -> tuple[list[tuple[float, Exposition]], list[int]]:
+def paths(draw: st.DrawFn) -> tuple[list[tuple[float, Metrics]], list[int]]:
     """Scrapes of a server with two engines that restarts, and what each engine counted as far as scrapes can tell."""
     show_start = draw(st.booleans())
-    scrapes: list[tuple[float, Exposition]] = []
+    scrapes: list[tuple[float, Metrics]] = []
     truth, last, t = [0, 0], [0, 0], 0.0
     for life in range(draw(st.integers(1, 4))):
         # Without a start time a restart shows only if a count falls: that of the first engine does.
@@ -339,7 +346,7 @@ def paths(draw: st.DrawFn) -> tuple[list[tuple[float, Exposition]], list[int]]:
 
 
 @given(paths())
-def test_planted_increases_come_back(path: tuple[list[tuple[float, Exposition]], list[int]]) -> None:
+def test_planted_increases_come_back(path: tuple[list[tuple[float, Metrics]], list[int]]) -> None:
     scrapes, truth = path
     result, rows = series(scrapes)
     everything, *engines = result.parts

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftmeter.formats.log.counts import ABSENT, NOT_A_NUMBER, Inferred, PrintedLines, counts_printed_as, infer, printed
-from draftmeter.formats.log.search import find_all, find_all_in_python
+from draftmeter.formats.log.window import find_all, find_all_in_python
 
 
 @dataclass

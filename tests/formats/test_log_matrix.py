@@ -9,6 +9,8 @@ from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
 from log_truth import COLUMNS, Case, judge
 
 from draftmeter.formats.log import Known, LogReading, read_log
+from draftmeter.formats.log import read as read_module
+from draftmeter.formats.log.usual import Usual
 
 Rows = list[dict[str, Any]]
 
@@ -82,3 +84,13 @@ def test_the_judge_notices_lost_doubled_and_invented_rows() -> None:
     reading, rows = read(case)
     for wrong in (rows[1:], [*rows, rows[-1]], [{**rows[0], "offset": 0}, *rows], rows[::-1]):
         assert judge(case, wrong, reading.found)
+
+
+@pytest.mark.parametrize("wording", [wording for wording in WORDINGS if wording.startswith("0.10.2+")])
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_the_fast_reader_reads_what_the_careful_one_reads(wording: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(wording, prefix, "none", 3)
+    fast, rows = read(case)
+    monkeypatch.setattr(read_module, "read_usual", lambda window, places: (Usual(), places.all()))
+    careful, careful_rows = read(case)
+    assert rows == careful_rows and fast.found == careful.found

@@ -133,7 +133,7 @@ def test_lines_that_lost_their_beginning_keep_what_is_left(lost: int) -> None:
 def test_a_record_that_lost_its_name_is_reported() -> None:
     reading = read(BODY.removeprefix("SpecDec") + "\n" + GOOD + "\n")
     assert reading.n == 1
-    assert reading.found.refused == [{"offset": 0, "reason": "the beginning of the record is cut off, with its name"}]
+    assert reading.found.refused == [{"offset": 0, "reason": "the beginning of the entry is cut off, with its name"}]
 
 
 def test_a_file_that_ends_within_the_name_of_a_record_reports_it() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftmeter.formats.log import Known, LogFound, LogReading, read_log
-from draftmeter.formats.log import scan as scan_module
-from draftmeter.formats.log import store as store_module
+from draftmeter.formats.log import gather as gather_module
+from draftmeter.formats.log import window as window_module
 from made_up_server import PREFIX, RATE_FIRST, V0, engine_line, speculation_line
 
 STAMP = "11-30 05:11:52"
@@ -308,7 +308,7 @@ def test_windows_cut_the_file_anywhere_without_losing_or_doubling_a_record(monke
     wrapped = "\n".join(content[at : at + 80] for at in range(0, len(content), 80))
     for text in (content, content.replace("\n", "\r\n"), json.dumps({"log": content}), wrapped):
         whole = rows(text)
-        monkeypatch.setattr(scan_module, "CHUNK", 30_011)
+        monkeypatch.setattr(window_module, "CHUNK", 30_011)
         assert rows(text) == whole
         monkeypatch.undo()
         if text is not wrapped:
@@ -318,8 +318,8 @@ def test_windows_cut_the_file_anywhere_without_losing_or_doubling_a_record(monke
 def test_many_rows_go_through_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     content = "".join(engine_line(STAMP) + "\n" + speculation_line(STAMP, [n + 1, 2, 3, 4]) + "\n" for n in range(500))
     whole = read(content).table()
-    monkeypatch.setattr(store_module, "MOST_ROWS_IN_MEMORY", 30)
-    monkeypatch.setattr("draftmeter.formats.log.rows.BATCH", 100)
+    monkeypatch.setattr(gather_module, "MOST_ROWS_IN_MEMORY", 30)
+    monkeypatch.setattr(gather_module, "BATCH", 100)
     reading = read(content)
     first, second = (pa.concat_tables(reading.batches()) for _ in range(2))
     assert first.equals(whole) and second.equals(whole)

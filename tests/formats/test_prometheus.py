@@ -4,10 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.formats.metrics import MetricsError, count_changes, difference, quiet, read_scrape
+from draftmeter.formats.counters import Counters, EngineReading, add_up, fallen
+from draftmeter.formats.metrics import MetricsError, difference, quiet, read_strict
 from made_up_server import ServerState, exposition
 
 COUNT = st.integers(0, 10**10)
+
+
+def server(text: str) -> EngineReading:
+    """The sum over the engines of a text that must have no problems."""
+    return read_strict(text).rows()[0]
+
+
+def change_between(before: str, after: str) -> Counters:
+    return add_up(list(difference(read_strict(before), read_strict(after)).values()))
 
 
 @st.composite
@@ -26,7 +36,8 @@ def states(draw: st.DrawFn, k: int) -> ServerState:
 @given(st.data(), st.integers(1, 5), st.integers(1, 3))
 def test_counters_come_back_summed_over_engines(data: st.DataObject, k: int, engines: int) -> None:
     planted = [data.draw(states(k)) for _ in range(engines)]
-    scrape = read_scrape(exposition(*planted))
+    reading = server(exposition(*planted))
+    scrape = reading.counters
     assert scrape.k == k
     assert scrape.drafts == sum(sum(state.histogram) for state in planted)
     assert scrape.draft_tokens == k * scrape.drafts
@@ -36,8 +47,8 @@ def test_counters_come_back_summed_over_engines(data: st.DataObject, k: int, eng
     assert scrape.prompt_tokens == sum(state.prompt_tokens for state in planted)
     assert scrape.cached_prompt_tokens == sum(state.cached_prompt_tokens for state in planted)
     assert scrape.requests_finished == sum(sum(state.finished.values()) for state in planted)
-    assert (scrape.running, scrape.waiting) == (sum(s.running for s in planted), sum(s.waiting for s in planted))
-    assert scrape.start_time == 1796000000.25
+    assert (reading.running, reading.waiting) == (sum(s.running for s in planted), sum(s.waiting for s in planted))
+    assert reading.start_time == 1796000000.25
 
 
 @given(st.data())
@@ -50,7 +61,7 @@ def test_difference_is_what_was_added(data: st.DataObject) -> None:
         finished={reason: first.finished[reason] + added.finished[reason] for reason in first.finished},
         cached_prompt_tokens=first.cached_prompt_tokens + added.cached_prompt_tokens,
     )
-    change = difference(read_scrape(exposition(first)), read_scrape(exposition(second)))
+    change = change_between(exposition(first), exposition(second))
     assert change.drafts == sum(added.histogram)
     assert change.accepted_per_position == tuple(added.accepted_at())
     assert change.generation_tokens == added.generation_tokens
@@ -61,15 +72,15 @@ def test_difference_is_what_was_added(data: st.DataObject) -> None:
 
 def test_families_that_a_server_may_lack_are_null() -> None:
     text = exposition(ServerState([1, 2, 3, 4]), start_time=None, without=["vllm:prefix_cache_hits", "vllm:num_preemptions"])
-    scrape = read_scrape(text)
-    assert (scrape.cached_prompt_tokens, scrape.preemptions, scrape.start_time) == (None, None, None)
-    assert difference(scrape, scrape).cached_prompt_tokens is None
+    scrape = server(text)
+    assert (scrape.counters.cached_prompt_tokens, scrape.counters.preemptions, scrape.start_time) == (None, None, None)
+    assert change_between(text, text).cached_prompt_tokens is None
 
 
 def test_large_counters_print_with_an_exponent_and_stay_exact() -> None:
     text = exposition(ServerState([0, 0, 0, 1378852]))
     assert "1.378852e+06" in text
-    assert read_scrape(text).drafts == 1378852
+    assert server(text).counters.drafts == 1378852
 
 
 SPECULATION_FAMILIES = [
@@ -99,7 +110,7 @@ SPECULATION_FAMILIES = [
 )
 def test_unusable_texts_are_refused_with_the_cause(text: str, message: str) -> None:
     with pytest.raises(MetricsError, match=message):
-        read_scrape(text)
+        read_strict(text)
 
 
 @pytest.mark.parametrize("value", ["1.5", "-1.0", "NaN", "+Inf"])
@@ -109,7 +120,7 @@ def test_a_counter_that_is_no_count_is_refused(value: str) -> None:
         f"{line.rsplit(' ', 1)[0]} {value}\n" if line.startswith("vllm:spec_decode_num_drafts_total") else line for line in lines
     )
     with pytest.raises(MetricsError, match="whole number of 0 or more"):
-        read_scrape(text)
+        read_strict(text)
 
 
 def test_quiet_needs_idle_gauges_and_still_counters() -> None:
@@ -126,14 +137,15 @@ def test_quiet_needs_idle_gauges_and_still_counters() -> None:
 
 
 def test_difference_is_after_minus_before_whatever_happened_between() -> None:
-    first = read_scrape(exposition(ServerState([5, 5], generation_tokens=9)))
-    second = read_scrape(exposition(ServerState([4, 7], generation_tokens=2), start_time=1796000900.0))
-    change = difference(first, second)
-    assert (change.drafts, change.accepted, change.generation_tokens, change.start_time) == (1, 2, -7, 1796000900.0)
-    assert {name for name, by in count_changes(first, second).items() if by < 0} == {"generation_tokens"}
-    assert difference(second, first).accepted_per_position == (-2,)
+    first = exposition(ServerState([5, 5], generation_tokens=9))
+    second = exposition(ServerState([4, 7], generation_tokens=2), start_time=1796000900.0)
+    change = change_between(first, second)
+    assert (change.drafts, change.accepted, change.generation_tokens) == (1, 2, -7)
+    assert server(second).start_time == 1796000900.0
+    assert fallen(server(first).counters, server(second).counters) == ["generation_tokens"]
+    assert change_between(second, first).accepted_per_position == (-2,)
 
 
 def test_difference_refuses_another_k() -> None:
     with pytest.raises(MetricsError, match="K must not change"):
-        difference(read_scrape(exposition(ServerState([5, 5]))), read_scrape(exposition(ServerState([9, 9, 9]))))
+        change_between(exposition(ServerState([5, 5])), exposition(ServerState([9, 9, 9])))

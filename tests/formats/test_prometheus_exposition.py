@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftmeter.formats.counters import Counters, EngineKey
-from draftmeter.formats.metrics import read_exposition, read_scrape, relevant_lines
+from draftmeter.formats.families import relevant_lines
+from draftmeter.formats.metrics import MetricsError, read_metrics, read_strict
 from made_up_server import ServerState, exposition
 
 SPECULATION_FAMILIES = [
@@ -46,7 +47,7 @@ def ray(replica: str, *, total: str = "_total", prefix: str = "ray_vllm_") -> st
 
 def test_every_engine_is_kept_and_all_are_summed() -> None:
     first, second = ServerState([1, 2, 3, 4], generation_tokens=30), ServerState([0, 0, 5, 5], generation_tokens=31, running=3)
-    found = read_exposition(exposition(first, second))
+    found = read_metrics(exposition(first, second))
     everything, *engines = found.rows()
     assert [row.key for row in engines] == [EngineKey("made-up", "0", ""), EngineKey("made-up", "1", "")]
     assert engines[0].counters.accepted_per_position == (9, 7, 4)
@@ -62,19 +63,19 @@ def test_every_engine_is_kept_and_all_are_summed() -> None:
 @given(st.lists(st.lists(st.integers(0, 10**10), min_size=4, max_size=4), min_size=1, max_size=12))
 def test_it_agrees_with_the_strict_reading(histograms: list[list[int]]) -> None:
     text = exposition(*(ServerState(histogram, generation_tokens=sum(histogram)) for histogram in histograms))
-    strict, found = read_scrape(text), read_exposition(text).rows()[0].counters
+    strict, found = (read(text).rows()[0].counters for read in (read_strict, read_metrics))
     for name in ("drafts", "draft_tokens", "accepted", "accepted_per_position", "generation_tokens", "requests_finished"):
         assert getattr(found, name) == getattr(strict, name)
 
 
 def test_engines_are_in_the_order_of_their_numbers() -> None:
-    found = read_exposition(exposition(*(ServerState([0, n]) for n in range(12))))
+    found = read_metrics(exposition(*(ServerState([0, n]) for n in range(12))))
     assert [reading.key.engine for reading in found.engines] == [str(n) for n in range(12)]
 
 
 def test_several_models_are_never_summed() -> None:
     text = ONE + exposition(ServerState([5, 5])).replace("made-up", "other")
-    found = read_exposition(text)
+    found = read_metrics(text)
     assert found.models == ("made-up", "other")
     assert [(row.key.model, row.key.engine, row.counters.k) for row in found.rows()] == [
         ("made-up", "all", 3),
@@ -83,11 +84,83 @@ def test_several_models_are_never_summed() -> None:
     assert found.k is None
 
 
+def test_two_models_of_one_k_are_two_rows_and_no_sum() -> None:
+    found = read_metrics(ONE + exposition(ServerState([1, 1, 1, 1])).replace("made-up", "other"))
+    assert [(row.key.model, row.key.engine, row.counters.drafts) for row in found.rows()] == [
+        ("made-up", "all", 100),
+        ("other", "all", 4),
+    ]
+    with pytest.raises(MetricsError, match="found the models made-up, other; expected one"):
+        read_strict(ONE + exposition(ServerState([1, 1, 1, 1])).replace("made-up", "other"))
+
+
+@pytest.mark.parametrize(
+    ("family", "label", "name"),
+    [("spec_decode_num_accepted_tokens", "position", "accepted"), ("generation_tokens", "finished_reason", "generation_tokens")],
+)
+def test_a_label_that_a_counter_must_not_have_is_refused_and_nothing_added_up(family: str, label: str, name: str) -> None:
+    line = next(line for line in ONE.splitlines(keepends=True) if line.startswith(f"vllm:{family}_total"))
+    split = "".join(line.replace("{", f'{{{label}="{value}",') for value in range(3))
+    found = read_metrics(ONE.replace(line, split))
+    counters = found.rows()[0].counters
+    assert getattr(counters, name) is None
+    assert (counters.drafts, counters.k) == (100, None if name == "generation_tokens" and counters.k is None else 3)
+    assert f"vllm:{family}_total: found the label {label}, which it must not have: not used" in found.problems
+    with pytest.raises(MetricsError, match=f"found the label {label}"):
+        read_strict(ONE.replace(line, split))
+
+
+def test_a_page_that_is_cut_in_its_last_line_is_read_up_to_it() -> None:
+    found = read_metrics(
+        "vllm:spec_decode_num_drafts_total 4\nvllm:spec_decode_num_draft_tokens_total 8\nvllm:spec_decode_num_accepted_tokens_tot"
+    )
+    assert found.rows()[0].counters == Counters(drafts=4, draft_tokens=8)
+    assert found.problems == (
+        "the text ends without a line feed: it was cut short, and its last line is not used",
+        "vllm:spec_decode_num_accepted_tokens_total, vllm:spec_decode_num_accepted_tokens_per_pos_total, "
+        "vllm:generation_tokens_total, vllm:prompt_tokens_total, vllm:request_success_total: "
+        "unknown, because the text was cut short",
+    )
+    # What is left of a page does not tell whether its server speculates.
+    left = read_metrics("vllm:generation_tokens_total 5\nvllm:spec_dec")
+    assert not any("speculation is off" in problem for problem in left.problems)
+
+
+def test_dates_between_lines_and_times_with_a_fraction_change_nothing() -> None:
+    lines = [f"{line} 1796000000.123\n" for line in ONE.splitlines() if not line.startswith("#")]
+    dated = "Tue Dec  1 02:29:00 UTC 2026\n" + "# taken by hand\n".join(lines)
+    assert read_metrics(dated) == read_metrics(ONE)
+
+
+def test_created_is_the_earliest_of_all_counters() -> None:
+    engine = '{engine="0",model_name="m"}'
+    text = f"vllm:prompt_tokens_total{engine} 5\nvllm:prompt_tokens_created{engine} 1796000002.5\n"
+    (reading,) = read_metrics(text).engines
+    assert (reading.created, reading.began) == (1796000002.5, 1796000002.5)
+    for reason, at in (("stop", 1796000001.5), ("length", 1796000090.5)):
+        text += f'vllm:request_success_created{{engine="0",finished_reason="{reason}",model_name="m"}} {at}\n'
+    (reading,) = read_metrics(text + "vllm:spec_decode_num_emitted_tokens_created 3.0\n").engines
+    assert reading.created == 1796000001.5
+    assert reading.created_by_counter == {"prompt_tokens": 1796000002.5, "requests_finished": 1796000001.5}
+
+
+def test_a_sum_shows_the_creation_of_engines_that_began_together() -> None:
+    def text(apart: float) -> str:
+        return "".join(
+            f'vllm:prompt_tokens_total{{engine="{n}",model_name="m"}} 5\n'
+            f'vllm:prompt_tokens_created{{engine="{n}",model_name="m"}} {1796000002.5 + n * apart}\n'
+            for n in range(2)
+        )
+
+    assert read_metrics(text(0.25)).rows()[0].began == 1796000002.5
+    assert read_metrics(text(40)).rows()[0].began is None
+
+
 @pytest.mark.parametrize("prefix", ["ray_vllm_", "ray_vllm:", "vllm_", "vllm:"])
 @pytest.mark.parametrize("total", ["_total", ""])
 def test_other_spellings_and_replicas(prefix: str, total: str) -> None:
     text = ray("a", prefix=prefix, total=total) + ray("b", prefix=prefix, total=total)
-    found = read_exposition(text)
+    found = read_metrics(text)
     everything, first, second = found.rows()
     assert first.key.label == "0 ReplicaId=a,WorkerId=w-a"
     assert first.counters == second.counters
@@ -97,20 +170,20 @@ def test_other_spellings_and_replicas(prefix: str, total: str) -> None:
 
 
 def test_the_spelling_without_total_counts_only_alone() -> None:
-    assert read_exposition(ray("a") + ray("a", total="")).rows()[0].counters.drafts == 8
+    assert read_metrics(ray("a") + ray("a", total="")).rows()[0].counters.drafts == 8
 
 
 def test_what_ray_does_not_show_yet_for_one_replica_has_counted_nothing() -> None:
     fresh = 'ray_vllm_spec_decode_num_drafts_total{ReplicaId="b",engine="0",model_name="m"} 2.0\n'
     fresh += 'ray_vllm_spec_decode_num_draft_tokens_total{ReplicaId="b",engine="0",model_name="m"} 6.0\n'
-    everything, _, second = read_exposition(ray("a") + fresh).rows()
+    everything, _, second = read_metrics(ray("a") + fresh).rows()
     assert second.counters.accepted_per_position == (0, 0, 0)
     assert everything.counters.accepted_per_position == (6, 3, 0)
     assert everything.counters.generation_tokens == 17
 
 
 def test_open_metrics_with_exemplars_and_no_final_line_feed() -> None:
-    found = read_exposition(OPEN_METRICS)
+    found = read_metrics(OPEN_METRICS)
     (reading,) = found.engines
     assert (reading.counters.drafts, reading.counters.generation_tokens) == (10, 25)
     assert (reading.created, reading.began, reading.start_time) == (1796000000.5, 1796000000.5, None)
@@ -123,14 +196,14 @@ def test_open_metrics_with_exemplars_and_no_final_line_feed() -> None:
 )
 def test_numbers(number: str, count: int) -> None:
     text = f'vllm:generation_tokens_total{{engine="0",model_name="a }} \\" b"}} {number}\r\n'
-    found = read_exposition(text)
+    found = read_metrics(text)
     assert found.engines[0].counters.generation_tokens == count
     assert found.models == ('a } " b',)
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf", "-1.0", "1.5"])
 def test_what_is_no_count_is_null_and_said(number: str) -> None:
-    found = read_exposition(
+    found = read_metrics(
         ONE.replace(
             'vllm:generation_tokens_total{engine="0",model_name="made-up"} 300.0', f"vllm:generation_tokens_total {number}"
         )
@@ -149,7 +222,7 @@ def test_what_is_no_count_is_null_and_said(number: str) -> None:
     ],
 )
 def test_a_bad_line_is_said_and_the_others_are_used(line: str) -> None:
-    found = read_exposition(f"{line}\n{ONE}")
+    found = read_metrics(f"{line}\n{ONE}")
     assert [problem for problem in found.problems if "found the line" in problem and line.strip() in problem]
     assert found.rows()[0].counters.drafts == 100
 
@@ -174,12 +247,12 @@ def test_a_bad_line_is_said_and_the_others_are_used(line: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_missing_or_wrong_is_a_sentence(text: str, sentence: str) -> None:
-    assert [problem for problem in read_exposition(text).problems if sentence in problem]
+    assert [problem for problem in read_metrics(text).problems if sentence in problem]
 
 
 def test_the_v0_engine_counts_everything_but_speculation() -> None:
     counters = (
-        read_exposition(exposition(ServerState([1, 2], generation_tokens=9), also=["vllm:spec_decode_efficiency"]))
+        read_metrics(exposition(ServerState([1, 2], generation_tokens=9), also=["vllm:spec_decode_efficiency"]))
         .rows()[0]
         .counters
     )
@@ -189,28 +262,28 @@ def test_the_v0_engine_counts_everything_but_speculation() -> None:
 
 def test_a_model_without_speculation_beside_one_with_it() -> None:
     text = ONE + exposition(ServerState([1, 2]), without=SPECULATION_FAMILIES).replace("made-up", "other")
-    found = read_exposition(text)
+    found = read_metrics(text)
     assert found.rows()[1].counters.drafts is None
     assert "speculation is off (model other): there is no vllm:spec_decode_num_drafts_total" in found.problems
 
 
 def test_a_text_that_holds_several_scrapes_counts_the_last() -> None:
     later = exposition(ServerState([11, 20, 30, 40], generation_tokens=301))
-    found = read_exposition(ONE + later)
+    found = read_metrics(ONE + later)
     assert (found.rows()[0].counters.drafts, found.rows()[0].counters.generation_tokens) == (101, 301)
     assert any("more than once" in problem for problem in found.problems)
 
 
 def test_kv_usage_has_two_names_and_the_new_one_wins() -> None:
     old = exposition(ServerState([1, 2]), also=["vllm:gpu_cache_usage_perc"])
-    assert read_exposition(old).engines[0].kv_cache_usage == 0.5
+    assert read_metrics(old).engines[0].kv_cache_usage == 0.5
     both = old + 'vllm:kv_cache_usage_perc{engine="0",model_name="made-up"} 0.25\n'
-    assert read_exposition(both).engines[0].kv_cache_usage == 0.25
+    assert read_metrics(both).engines[0].kv_cache_usage == 0.25
 
 
 @given(st.integers(0, len(ONE)))
 def test_a_cut_text_never_shows_another_number(at: int) -> None:
-    whole, found = read_exposition(ONE).rows()[0].counters, read_exposition(ONE[:at])
+    whole, found = read_metrics(ONE).rows()[0].counters, read_metrics(ONE[:at])
     assert found.cut == (at > 0 and ONE[at - 1] != "\n")
     for row in found.rows():
         for name in ("drafts", "draft_tokens", "accepted", "accepted_per_position", "generation_tokens", "prompt_tokens"):
@@ -219,7 +292,7 @@ def test_a_cut_text_never_shows_another_number(at: int) -> None:
 
 @given(st.text())
 def test_no_text_raises(text: str) -> None:
-    read_exposition(text)
+    read_metrics(text)
     assert relevant_lines(relevant_lines(text)) == relevant_lines(text)
 
 
@@ -229,13 +302,13 @@ FRAGMENTS = st.lists(st.sampled_from([*ONE.splitlines(keepends=True), *PIECES]),
 
 @given(FRAGMENTS.map("".join))
 def test_no_mixture_of_fragments_raises(text: str) -> None:
-    read_exposition(text)
+    read_metrics(text)
 
 
 def test_relevant_lines_are_unchanged_and_sufficient() -> None:
     noise = '# HELP x y\nvllm:e2e_request_latency_seconds_bucket{engine="0",le="1.0",model_name="m"} 5.0\nother_total 7.0\n'
     kept = relevant_lines(noise + ONE + 'vllm:generation_tokens_total{engine="0",model_name="made-up"} 30')
-    assert read_exposition(kept) == read_exposition(ONE)
+    assert read_metrics(kept) == read_metrics(ONE)
     assert "bucket" not in kept
     assert "#" not in kept
     assert set(kept.splitlines(keepends=True)) <= set(ONE.splitlines(keepends=True))

@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.formats.exposition import read_exposition
+from draftmeter.formats.families import relevant_lines
 from draftmeter.formats.history import SelectorError, folder_names, matchers_of, targets_of, texts
-from draftmeter.formats.metrics import relevant_lines
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure import prometheus_history
-from draftmeter.measure.prometheus_api import AUTHORIZATION_VARIABLE, HistoryError
-from draftmeter.measure.prometheus_history import fetch_history, history_time
+from draftmeter.measure.prometheus_history import AUTHORIZATION_VARIABLE, HistoryError, fetch_history, history_time
 from draftmeter.record.watched import read_scrapes, read_watched
 
 NOW = 1796000000.0
@@ -111,7 +110,7 @@ def test_pieces_join_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, le
     rows = list(read_scrapes(folder))
     assert [row.t for row in rows] == [t for t, _ in samples]
     assert rows[7].text == f'{TOKENS}{{engine="0",model_name="m"}} 70\nprocess_start_time_seconds 1.79e9\n'
-    assert read_exposition(rows[7].text).engines[0].start_time == 1.79e9
+    assert read_metrics(rows[7].text).engines[0].start_time == 1.79e9
     assert read_watched(folder).every_s == (step or 15.0)
     assert prometheus.most_points <= 20 * (4 if step == 60 else 1) + 1
 
@@ -256,6 +255,7 @@ def test_what_is_no_selector_is_refused(selector: str) -> None:
         ("-90m", NOW - 5400),
         ("-1.5d", NOW - 129600),
         ("-2w", NOW - 1209600),
+        ("-1h30m", NOW - 5400),
         ("1796000000", NOW),
         ("1796000000.5", NOW + 0.5),
         ("2026-11-30T00:53:20Z", NOW),
@@ -298,5 +298,5 @@ def test_any_label_comes_back_from_the_text(model: str, replica: str) -> None:
     (target,) = targets_of([labels for labels, _ in series])
     ((_, text),) = texts(series, [], target)
     assert relevant_lines(text) == text
-    assert {reading.key.model for reading in read_exposition(text).engines} == {model}
-    assert sum(reading.counters.generation_tokens or 0 for reading in read_exposition(text).engines) == 10
+    assert {reading.key.model for reading in read_metrics(text).engines} == {model}
+    assert sum(reading.counters.generation_tokens or 0 for reading in read_metrics(text).engines) == 10

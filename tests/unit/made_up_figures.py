@@ -118,6 +118,8 @@ def workload_facts(shares: tuple[float, ...], drafts: int, slope_pp: Estimate, f
         "emitted_minus_verified": (-0.02, "tokens", "emitted less verified tokens per step"),
     }
     facts |= {name: fact(*rate, BY_REQUEST, 0.004) for name, rate in rates.items()}
+    text = "generated tokens, less one a request, per decode step with or without a draft; at most so many"
+    facts["tokens_per_decode_step"] = fact(steps - 0.02, "tokens", text, BY_REQUEST, unknown="no interval: it is a bound")
     for name, rate in (("first_position", shares[0]), ("checked", 0.7), ("accepted_over_drafted", sum(shares) / K)):
         value = sum(rate**power for power in range(K + 1))
         facts[f"formula_{name}"] = fact(value, "tokens", f"1 + a + a^2 + a^3 with a the {name} rate", BY_REQUEST, 0.01)

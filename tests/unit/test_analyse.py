@@ -28,6 +28,7 @@ ROW_QUANTITIES = [
     "accepted_over_checked", *(f"share_through_{k}" for k in range(1, K + 1)), *(f"chance_{k}" for k in range(1, K + 1)),
     *(f"rise_{k}" for k in range(2, K + 1)), "chance_slope", "equal_chances_p",
     "tokens_per_step", *(f"tokens_per_step_at_{k}" for k in range(1, K)), "emitted_tokens_per_step", "emitted_minus_verified",
+    "tokens_per_decode_step",
     *(f"formula_{rate}" for rate in ("first_position", "checked", "accepted_over_drafted")),
     *(f"formula_{rate}_error" for rate in ("first_position", "checked", "accepted_over_drafted", "last_terms")),
     "mean_prompt_tokens", "mean_reply_tokens", "request_weighted_acceptance", "other_clients_share",
@@ -355,7 +356,7 @@ def test_counter_that_is_missing_in_a_record(tmp_path: Path) -> None:
     facts = facts_of(made_up, tmp_path / "second")
     workload = made_up.counters.loc[0, "workload"]
     for quantity in ("accepted", "accepted_over_drafted", "tokens_per_step"):
-        assert facts[f"{workload}.{quantity}"]["unknown"] == "a record lacks this counter"
+        assert facts[f"{workload}.{quantity}"]["unknown"] == "a record lacks the counter of accepted tokens"
     assert facts[f"{workload}.share_through_1"]["value"] is not None
 
 

@@ -75,7 +75,7 @@ def test_a_log_alone_is_counted_by_its_lines_and_its_blocks_give_the_intervals()
         assert fact["method"].endswith(", from the blocks of its log lines, for no own request is known")
         assert (fact["n"], fact["n_unit"]) == (LINES, "intervals")
     assert facts["traffic.equal_chances_p"]["value"] is not None
-    assert facts["traffic.emitted_tokens_per_step"]["unknown"].startswith("generated tokens, finished requests or drafts")
+    assert facts["traffic.emitted_tokens_per_step"]["unknown"] == "log lines do not show it"
     assert facts["traffic.request_weighted_acceptance"]["unknown"] == "no own request is known"
     assert facts["traffic.other_clients_share"]["unknown"] == "there are no counters of generated tokens"
     assert not [key for key in facts if "_third_" in key or "under_1_percent" in key or key.startswith("pair.")]
@@ -126,7 +126,7 @@ def test_lines_without_positions_give_what_they_can() -> None:
     facts = analysed(stored(lines, **dict.fromkeys(POSITIONS)))
     assert facts["traffic.tokens_per_step"]["value"] > 1 and facts["traffic.tokens_per_step"]["low"] > 1
     for name in ("share_through_1", "chance_3", "formula_checked", "rise_2", "tokens_per_step_at_1"):
-        assert facts[f"traffic.{name}"]["unknown"] == "there are no counters, and the log's lines do not say it"
+        assert facts[f"traffic.{name}"]["unknown"] == "no interval shows its acceptance by position"
     assert facts["production_intervals.p10"]["value"] is not None
     names = ("variance_ratio", "fifth_1.chance_1", "fifth_5.equal_chance_3", "between_sd_pp", "planning_drafts")
     for name in names:
@@ -142,7 +142,7 @@ def test_an_unknown_number_of_draft_tokens() -> None:
     assert not [key for key in facts if "share_through" in key or "fifth" in key or "rise_" in key or "dispersion" in key]
     assert facts["traffic.formula_first_position_error"]["definition"].startswith("(1 + a + ... + a^K)")
     for name in ("drafts", "tokens_per_step", "formula_first_position_error"):
-        assert facts[f"traffic.{name}"]["unknown"] == "there are no counters, and the log's lines do not say it"
+        assert facts[f"traffic.{name}"]["unknown"] == "no interval shows its drafts"
     reason = f"no intervals with at least 100 drafts; the drafts of {LINES} of {LINES} intervals are not known"
     for name in ("p10", "running_1", "load_slope_pp", "autocorrelation_2s", "t20.p90"):
         expected = reason.replace("100", "20") if name.startswith("t20") else reason
@@ -226,6 +226,20 @@ def test_counters_alone_have_no_variation() -> None:
     assert facts["production_intervals.hours_of_counters"]["value"] == 2
     for name in ("p10", "running_0", "fifth_1.chance_1", "between_sd_pp", "most_running", "hours_with_lines"):
         assert facts[f"production_intervals.{name}"]["unknown"] == "the log has no line with drafts"
+
+
+def test_steps_without_a_draft_are_told_in_the_note() -> None:
+    counted = {"counted_by": "counters", "drafts": 900, "draft_tokens": 2700, "accepted": 1500}
+    tables = stored(make_up(STUDY).intervals.head(0), **counted, generation_tokens=10_100, requests_finished=100)
+    estimates = estimate(archive(), tables, [], None, None)
+    facts = Facts.model_validate(estimates.facts)
+    reason = "7700 of 10100 generated tokens came from steps without a draft, or are a prompt's first token"
+    for name in ("emitted_tokens_per_step", "emitted_minus_verified"):
+        assert (facts.fact("traffic", name).value, facts.fact("traffic", name).unknown) == (None, reason)
+    over_all = facts.fact("traffic", "tokens_per_decode_step")
+    assert over_all.value == pytest.approx(10_000 / (900 + 7600)) and over_all.unknown == "no interval: it is a bound"
+    note = " ".join(render_note(facts, FIGURES, PAPER / "note.md.j2", PAPER / "table1.md.j2").split())
+    assert "those without a draft included, it was at most 1.18 per step" in note
 
 
 def test_differences_of_counters_are_no_log_lines() -> None:

@@ -43,8 +43,9 @@ def plan(mode: str, **changes: Any) -> BootPlan:
         "runs": ["pair-off", "evaluation"],
     }
     server |= changes
-    config["runs"]["evaluation"]["requests"] = 16
-    config["runs"]["pair-off"]["requests"] = 12
+    config["workloads"]["evaluation"]["set_size"] = 8
+    config["runs"]["evaluation"]["passes"] = 2
+    config["workloads"]["pair-off"]["set_size"] = 12
     # A study reports session traffic and a controlled workload; the boot of this test leaves both out.
     server["runs"] = [*server["runs"], "traffic"]
     config["servers"]["controlled"]["runs"] = ["reasoning-1"]
@@ -158,7 +159,9 @@ def test_a_busy_server_is_not_measured(folder: Path) -> None:
 
 
 def test_refused_requests_end_the_run_with_the_servers_own_words(folder: Path) -> None:
-    with pytest.raises(ClientError, match=r"16 of 16 requests failed; the first, evaluation-00000: HTTP 400: no such template"):
+    with pytest.raises(
+        ClientError, match=r"16 of 16 requests failed; the first, evaluation-0001-00000: HTTP 400: no such template"
+    ):
         measure(plan("refuses", runs=["evaluation"]), folder)
     assert not (folder / "records" / "attempt-1" / "evaluation").exists()
 

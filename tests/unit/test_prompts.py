@@ -33,6 +33,29 @@ def test_more_streams_add_prompts_and_change_none() -> None:
     assert many[:8] == few
 
 
+def test_every_number_of_streams_and_every_server_sends_the_same_requests() -> None:
+    few, many = (fixed_turns(RUNS[name]) for name in ("reasoning-1", "reasoning-64"))
+    assert many[: len(few)] == few
+    assert len(many) == 16 * len(few) == 256
+    assert len({turn.seed for turn in many}) == len({turn.request_id for turn in many}) == 256
+    assert len({turn.text for turn in many}) == 16
+    server = STUDY.servers["controlled"]
+    assert server.speculative is not None
+    longer = server.model_copy(update={"speculative": server.speculative.model_copy(update={"num_speculative_tokens": 5})})
+    other = STUDY.model_copy(update={"servers": {**STUDY.servers, "longer": longer}})
+    assert {run.run: fixed_turns(run) for run in plan_boot(other, "longer", "boot-1").runs if run.passes} == {
+        run: fixed_turns(RUNS[run]) for run in server.runs
+    }
+
+
+def test_another_boot_sends_the_same_prompts_with_other_seeds() -> None:
+    servers = {name: server.model_copy(update={"boots": 2}) for name, server in STUDY.servers.items()}
+    twice = STUDY.model_copy(update={"servers": servers})
+    first, second = (fixed_turns(plan_boot(twice, "controlled", boot).runs[0]) for boot in ("boot-1", "boot-2"))
+    assert [turn.text for turn in first] == [turn.text for turn in second]
+    assert not {turn.seed for turn in first} & {turn.seed for turn in second}
+
+
 def test_sessions_keep_to_their_settings() -> None:
     run = RUNS["traffic"]
     settings = run.workload.sessions
@@ -62,7 +85,7 @@ def test_a_prompt_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "count", "says"),
     [
-        ('{"prompt": "one"}\n', 2, "has 1 prompts; the run needs 2"),
+        ('{"prompt": "one"}\n', 2, "has 1 prompts; a pass needs 2"),
         ('{"promt": "one"}\n', 1, "line 1: needs a JSON object with the key prompt"),
         ("one\n", 1, "line 1: needs a JSON object"),
         ("[1]\n", 1, "line 1: needs a JSON object"),

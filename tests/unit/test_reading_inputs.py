@@ -103,9 +103,26 @@ def test_the_kind_of_a_text_follows_from_its_lines(text: bytes, kind: str) -> No
     assert kind_of_text(text, whole=True) == kind
 
 
-def test_a_line_that_the_head_cuts_does_not_decide() -> None:
-    assert kind_of_text(b"vllm:a_total 3\nvllm:b_to", whole=False) == METRICS
-    assert kind_of_text(b"vllm:a_total 3\nvllm:b_to", whole=True) == TEXT
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_line_that_is_cut_does_not_decide(whole: bool) -> None:
+    assert kind_of_text(b"vllm:a_total 3\nvllm:b_to", whole=whole) == METRICS
+    assert kind_of_text(b"vllm:b_to", whole=whole) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (b"vllm:generation_tokens_total 3 1796000000.123\n", METRICS),
+        (b"Tue Dec  1 02:29:00 UTC 2026\nvllm:generation_tokens_total 3\nvllm:prompt_tokens_total 5\n", METRICS),
+        (b"# by hand\nvllm:generation_tokens_total 3\nvllm:prompt_tokens_total 5\n", METRICS),
+        (METRICS_TEXT.replace(b"vllm:prompt_tokens_total", b"vllm:prompt tokens total"), METRICS),
+        (b"Tue Dec  1 02:29:00 UTC 2026\nnode_load1 0.5\nnode_load5 0.4\n", TEXT),
+        (b"Chapter 1\nOf servers\nvllm:generation_tokens_total 3\n", TEXT),
+        (b"# A title\n# And another\n", TEXT),
+    ],
+)
+def test_lines_of_something_else_are_let_through_among_samples_of_vllm(text: bytes, kind: str) -> None:
+    assert kind_of_text(text, whole=True) == kind
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The cross-checks: residual 0 for a consistent record, and each inconsistency found by its own check."""
 
 import io
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,23 +9,28 @@ import pytest
 from made_up_records import START, log_lines, random_requests, record, request, server_states
 
 from draftmeter.collect.reconcile import Check, Sources, reconcile
+from draftmeter.formats.counters import EngineReading, fallen, rise
 from draftmeter.formats.log import Known, read_log
-from draftmeter.formats.metrics import Difference, count_changes, difference, read_scrape
+from draftmeter.formats.metrics import read_strict
 from draftmeter.record.run import RequestRow
 from made_up_server import ServerState, exposition
 
 ROWS = random_requests(12)
 
 
+def server(text: str) -> EngineReading:
+    return read_strict(text).rows()[0]
+
+
 def consistent(rows: list[RequestRow] = ROWS, **changes: Any) -> Sources:
-    before, after = (read_scrape(exposition(state)) for state in server_states(rows))
+    before, after = (server(exposition(state)) for state in server_states(rows))
     log = io.BytesIO("".join(f"{line}\n" for line in log_lines(rows)).encode())
-    reading = read_log(log, Known(zone="+00:00", near_start=START, log_interval_s=2.0, k=before.k))
+    reading = read_log(log, Known(zone="+00:00", near_start=START, log_interval_s=2.0, k=before.counters.k))
     values = {
         "record": record("traffic", requests=len(rows)),
         "before": before,
         "after": after,
-        "counts": difference(before, after),
+        "counts": rise(before.counters, after.counters),
         "requests": rows,
         "intervals": [row for batch in reading.batches() for row in batch.to_pylist()],
     }
@@ -36,9 +42,7 @@ def not_ok(sources: Sources) -> dict[str, Check]:
 
 
 def with_counts(**changes: Any) -> Sources:
-    counts = consistent().counts
-    values = {name: getattr(counts, name) for name in Difference.__dataclass_fields__}
-    return consistent(counts=Difference(**{**values, **changes}))
+    return consistent(counts=replace(consistent().counts, **changes))
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
@@ -143,8 +147,8 @@ def test_identities_of_the_counters() -> None:
 
 def test_a_run_without_drafts_has_no_mean_length() -> None:
     state = ServerState([0, 0, 0, 0])
-    scrape = read_scrape(exposition(state))
-    sources = consistent(before=scrape, after=scrape, counts=difference(scrape, scrape), requests=[], intervals=[])
+    scrape = server(exposition(state))
+    sources = consistent(before=scrape, after=scrape, counts=rise(scrape.counters, scrape.counters), requests=[], intervals=[])
     found = not_ok(sources)
     for name in ("one plus the shares is the mean length", "other clients' share of drafts"):
         assert (found[name].status, found[name].reason) == ("unknown", "the server made no draft during the run")
@@ -154,10 +158,10 @@ def test_falling_counters_and_a_restart_are_failed_checks() -> None:
     sources = consistent()
     found = not_ok(consistent(before=sources.after, after=sources.before))
     check = found["counters never fall"]
-    fallen = [name for name, change in count_changes(sources.after, sources.before).items() if change < 0]
-    assert (check.status, check.found) == ("failed", len(fallen))
-    assert f"{', '.join(fallen)} fell: the server restarted between the scrapes, or their files were swapped" in check.reason
-    restarted = read_scrape(exposition(server_states(ROWS)[1], start_time=1796000001.25))
+    lower = fallen(sources.after.counters, sources.before.counters)
+    assert (check.status, check.found) == ("failed", len(lower))
+    assert f"{', '.join(lower)} fell: the server restarted between the scrapes, or their files were swapped" in check.reason
+    restarted = server(exposition(server_states(ROWS)[1], start_time=1796000001.25))
     check = not_ok(consistent(after=restarted))["start time unchanged"]
     assert (check.status, check.residual) == ("failed", 1)
     assert check.reason.endswith("s: the server restarted between the scrapes")
@@ -215,7 +219,7 @@ def test_idle_intervals_and_few_lines_are_no_wrong_spacing() -> None:
 
 
 def test_a_server_without_a_start_time_is_unknown() -> None:
-    before, after = (read_scrape(exposition(state, start_time=None)) for state in server_states(ROWS))
+    before, after = (server(exposition(state, start_time=None)) for state in server_states(ROWS))
     found = not_ok(consistent(before=before, after=after))
     assert (found["start time unchanged"].status, len(found)) == ("unknown", 1)
     assert found["start time unchanged"].reason == "the server shows no start time"

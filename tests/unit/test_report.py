@@ -8,8 +8,8 @@ import pytest
 from made_up_files import HISTOGRAMS, accepted_of, drafts_of, log_text, write_watched_record
 from made_up_records import write_boot
 
-from draftmeter.analyse.headline import Counts, Lines, counts_of_lines, headline
-from draftmeter.analyse.pooling import Part, pooled
+from draftmeter.analyse.counts import Counts, IntervalSeries, Part, counts_of_series, pooled
+from draftmeter.analyse.quantities import Value, values_of, values_of_intervals, values_of_reading
 from draftmeter.cli import main
 from made_up_server import ServerState, exposition
 
@@ -24,6 +24,7 @@ def counts(**changes: object) -> Counts:
         "draft_tokens": 20,
         "accepted": 10,
         "accepted_of_drafts": 10,
+        "drafted_of_drafts": 20,
         "accepted_at": (4, 3, 2, 1),
         "generation_tokens": 17,
         "requests_finished": 2,
@@ -33,19 +34,24 @@ def counts(**changes: object) -> Counts:
     return Counts(**(values | changes))
 
 
-def lines(*intervals: tuple[float, float, float], counters: bool = False) -> Lines:
+def lines(*intervals: tuple[float, float, float], counters: bool = False) -> IntervalSeries:
     """Intervals of (drafts, drafted, accepted) with K = 1."""
     drafts, drafted, accepted = np.array(intervals, dtype=float).reshape(-1, 3).T
     known = np.isfinite(drafts)
-    return Lines(
-        drafts,
-        known,
-        drafted,
-        accepted,
-        np.where(known, accepted, np.nan)[:, None],
-        np.full(len(drafts), 10.0),
+    return IntervalSeries(
+        drafts=drafts,
+        drafted=drafted,
+        accepted=accepted,
+        accepted_at=np.where(known, accepted, np.nan)[:, None],
+        exact=known,
+        window_s=np.full(len(drafts), 10.0),
+        k=np.ones(len(drafts)),
         counters=counters,
     )
+
+
+def headline(found: Counts, series: IntervalSeries | None, min_drafts: int) -> dict[str, Value]:
+    return values_of_reading(found) | values_of(found) | values_of_intervals(found, series, min_drafts)
 
 
 def values(figures: dict) -> dict:
@@ -66,7 +72,7 @@ def test_the_accounting_case() -> None:
 
 def test_shorter_drafts_are_said_to_assume_the_same_policy() -> None:
     figure = headline(counts(), None, 500)["tokens_per_step_at_2"]
-    assert figure.definition == "1 + s1 + s2: tokens per step with drafts of 2, if the draft policy is unchanged"
+    assert figure.definition.endswith(": tokens per step with drafts of 2, if the draft policy is unchanged")
 
 
 def test_a_missing_count_leaves_only_its_figures_unknown() -> None:
@@ -75,7 +81,7 @@ def test_a_missing_count_leaves_only_its_figures_unknown() -> None:
     assert found["tokens_per_step"].value == 3.0
     assert found["share_through_2"].unknown == "this server predates per-position counters"
     assert found["tokens_per_step_at_1"].unknown == "this server predates per-position counters"
-    assert found["emitted_tokens_per_step"].unknown == "the source does not show generation tokens"
+    assert found["emitted_tokens_per_step"].unknown == "the source does not show generated tokens"
 
 
 def test_counts_that_contradict_each_other_are_no_figures() -> None:
@@ -105,23 +111,23 @@ def test_intervals_count_when_they_hold_enough_drafts() -> None:
 
 
 def test_a_log_whose_drafts_are_partly_unknown_says_what_it_leaves_out() -> None:
-    found = counts_of_lines(lines((10, 10, 5), (np.nan, 90, 45)), 1, 20.0, {})
+    found = counts_of_series(lines((10, 10, 5), (np.nan, 90, 45)), None, 20.0)
     assert (found.drafts, found.draft_tokens, found.accepted, found.accepted_of_drafts) == (10, 100, 50, 5)
     assert found.notes[0].startswith("1 of 2 intervals, with 90.00% of the draft tokens, do not show their drafts")
     figures = headline(found, None, 1)
     assert figures["tokens_per_step"].value == 1.5 and figures["accepted_over_drafted"].value == 0.5
-    unknown = counts_of_lines(lines((np.nan, 90, 45)), 1, 20.0, {})
+    unknown = counts_of_series(lines((np.nan, 90, 45)), None, 20.0)
     assert headline(unknown, None, 1)["chance_1"].unknown == "no interval shows its drafts"
 
 
 def part(name: str, **changes: object) -> Part:
-    found: dict = {"model": None, "counts": counts(), "lines": None, "start": 0.0, "end": 10.0, "since_start": False}
+    found: dict = {"model": None, "counts": counts(), "series": None, "start": 0.0, "end": 10.0, "since_start": False}
     found |= {"start_time": 5.0, **changes}
     return Part(name, **found)
 
 
 def test_sources_are_added_up() -> None:
-    result = pooled([part("a", lines=lines((1, 1, 1))), part("b", start=10.0, end=20.0, lines=lines((2, 2, 0)))])
+    result = pooled([part("a", series=lines((1, 1, 1))), part("b", start=10.0, end=20.0, series=lines((2, 2, 0)))])
     assert not isinstance(result, str)
     together, intervals = result
     assert (together.drafts, together.accepted_at, together.seconds, together.restarts) == (10, (8, 6, 4, 2), 20.0, 0)
@@ -138,8 +144,8 @@ def test_sources_are_added_up() -> None:
         ({"since_start": True}, {}, "of the earlier one are part of the later one's"),
         ({"since_start": True, "start_time": None}, {"since_start": True}, "the counters do not show their start"),
         (
-            {"counts": counts(counted_by="lines"), "lines": lines((1, 1, 1))},
-            {"counts": counts(counted_by="lines"), "lines": lines((1, 1, 1))},
+            {"counts": counts(counted_by="lines"), "series": lines((1, 1, 1))},
+            {"counts": counts(counted_by="lines"), "series": lines((1, 1, 1))},
             "hold the same intervals",
         ),
     ],
@@ -193,6 +199,7 @@ def test_two_models_of_one_server_are_kept_apart(tmp_path: Path, capsys: pytest.
         ("made-up", 20),
         ("other", 10),
     ]
+    assert "not pooled: the sources are of the models made-up, other" in found["pooled"]["unknown"]
 
 
 def test_an_old_server_is_reported_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,6 +221,39 @@ def test_the_text_is_plain_where_there_is_no_terminal(tmp_path: Path, capsys: py
     assert f"  drafts                  {drafts_of():,}" in rest
     assert "  intervals               4, 3 of them with enough drafts" in rest
     assert any(line.endswith("at this draft length, if the draft policy is unchanged") for line in rest)
+
+
+def test_a_log_whose_k_changes_gives_what_is_not_by_position(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "INFO 09-14 08:15:{second} [metrics.py:120] SpecDecoding metrics: Mean acceptance length: {length}, Accepted throughput: "
+        "{accepted}.00 tokens/s, Drafted throughput: {drafted}.00 tokens/s, Accepted: {accepted}0 tokens, Drafted: {drafted}0 "
+        "tokens, Per-position acceptance rate: {rates}, Avg Draft acceptance rate: {rate}%\n"
+    )
+    two = line.format(second="00", length="2.00", accepted=10, drafted=20, rates="0.700, 0.300", rate="50.0")
+    one = line.format(second="10", length="1.80", accepted=8, drafted=10, rates="0.800", rate="80.0")
+    (tmp_path / "server.log").write_text(two + one)
+    (source,) = reported(capsys, tmp_path / "server.log")["sources"]
+    figures = source["figures"]
+    found = [figures[name]["value"] for name in ("k", "drafts", "draft_tokens", "accepted", "tokens_per_step")]
+    assert found == [None, 200, 300, 180, 1.9]
+    for name in ("k", "share_through_1", "chance_2"):
+        assert (figures[name]["value"], figures[name]["unknown"]) == (None, "K changed from 2 to 1")
+    assert main(["report", str(tmp_path / "server.log"), *COMMON]) == 0
+    out = capsys.readouterr().out
+    assert "  drafts                  200\n" in out and "- K changed from 2 to 1: " in out and "not shown" not in out
+
+
+def test_steps_without_a_draft_are_told_from_those_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    counted = {"spec_decode_num_drafts": 2, "spec_decode_num_draft_tokens": 2, "spec_decode_num_accepted_tokens": 1}
+    counted |= {"generation_tokens": 101, "prompt_tokens": 5, "request_success": 1}
+    text = "".join(f"vllm:{name}_total {count}\n" for name, count in counted.items())
+    (tmp_path / "dump").write_text(f'{text}vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="0"}} 1\n')
+    assert main(["report", str(tmp_path / "dump")]) == 0
+    out = capsys.readouterr().out
+    assert "  tokens per step         1.50 (emitted: unknown)\n" in out
+    assert "  tokens per decode step  at most 1.01, over steps with and without a draft\n" in out
+    reason = "98 of 101 generated tokens came from steps without a draft, or are a prompt's first token"
+    assert f"- unknown: emitted tokens per step: {reason}\n" in out
 
 
 def test_many_sources_make_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from draftmeter.study.config import parse_study, read_study
-from draftmeter.study.plan import FEWEST_REQUESTS, boot_names, derive_seed, plan_boot
+from draftmeter.study.plan import FEWEST_REQUESTS, boot_names, boot_order, derive_seed, plan_boot
 from draftmeter.study.schema import ConfigError
 
 CONFIGS = Path(__file__).parents[2] / "config"
@@ -59,13 +59,13 @@ def test_shipped_configs_are_valid(name: str) -> None:
         ("servers/production/log_interval_s", -1, "log_interval_s: input should be greater than 0"),
         (
             "runs/traffic",
-            {"workload": "traffic", "streams": 4, "requests": 3},
+            {"workload": "traffic", "streams": 4, "passes": 3},
             "runs.traffic: session traffic takes duration_s",
         ),
         (
             "runs/evaluation",
             {"workload": "evaluation", "duration_s": 3.0},
-            "runs.evaluation: takes requests and streams",
+            "runs.evaluation: takes passes and streams",
         ),
         ("workloads/evaluation/categories", ["Z"], r"workloads.evaluation.categories: found \['Z'\]"),
         ("workloads/evaluation/sampling/temperature", 0, "temperature: 0 makes every reply one fixed cycle"),
@@ -76,7 +76,11 @@ def test_shipped_configs_are_valid(name: str) -> None:
             "models.known-answer.known_answer.groups.A.chances.1",
         ),
         ("study/kind", "served_model", "a served_model study serves another model, and beside it one known-answer model"),
-        ("servers/controlled/speculative", None, "servers.controlled.speculative: found null with a known-answer model"),
+        (
+            "servers/controlled/speculative",
+            None,
+            "servers.controlled.speculative: found no speculation with a known-answer model",
+        ),
         ("report/controlled", ["synthetic", "nothing"], "report.controlled: found 'nothing', which is not defined"),
         ("report/production", "nothing", "report.production: found 'nothing', which is not defined"),
         ("analysis/confidence", 95, "analysis.confidence: input should be less than 1; found 95"),
@@ -116,8 +120,8 @@ NO_GPU = {"gpu": 0, "gpu_model": "h200", "cpus": 2, "mem_mb": 8000, "runtime_min
         ("report/controlled", ["traffic"], "report.controlled: found 'traffic', which is the production row as well"),
         (
             "servers/controlled/runs",
-            ["evaluation", "reasoning-1", "synthetic-1", "pair-on"],
-            "report: workload 'pair-on' is run by the servers ['production', 'controlled'], and its row would pool them",
+            ["evaluation", "reasoning-1", "synthetic-1", "synthetic-1"],
+            "servers.controlled.runs: a run is listed twice",
         ),
         (
             "servers/controlled/runs",
@@ -231,7 +235,42 @@ SERVED: dict[str, Any] = yaml.safe_load((CONFIGS / "config.yaml").read_text())
             ["code-1"],
             r"servers.baseline.runs: found \['code-8', .*without speculation, and on no server",
         ),
-        ("servers/baseline/speculative", {"method": "mtp", "num_speculative_tokens": 2}, "and its row would pool them"),
+        (
+            "servers/controlled/runs",
+            [*SERVED["servers"]["controlled"]["runs"], "traffic"],
+            r"report.production: workload 'traffic' is run by the servers \['production', 'controlled'\], and its intervals",
+        ),
+        (
+            "servers/controlled/speculative",
+            {"method": "mtp", "num_speculative_tokens": None},
+            "num_speculative_tokens: found null with method 'mtp'; suffix alone finds its own length",
+        ),
+        (
+            "servers/controlled/speculative",
+            {"method": "draft_model", "num_speculative_tokens": 3},
+            "speculative.model: found none with method 'draft_model'",
+        ),
+        (
+            "servers/controlled/speculative",
+            {"method": "draft_model", "num_speculative_tokens": 3, "model": "small-moe"},
+            "found 'small-moe', the model that is served: vLLM would use its own head instead",
+        ),
+        (
+            "servers/controlled/speculative",
+            {"method": "eagle3", "num_speculative_tokens": 3, "model": "nowhere"},
+            "servers.controlled.speculative.model: found 'nowhere', which is not defined",
+        ),
+        (
+            "servers/controlled/speculative",
+            {"method": "ngram", "num_speculative_tokens": 3, "model": "known-answer"},
+            "found 'known-answer' with method 'ngram', which has no model of its own",
+        ),
+        ("servers/controlled/speculative", {"method": "mtp", "num_speculative_tokens": 0}, "report: no server with speculation"),
+        (
+            "servers/calibration/speculative",
+            {"method": "mtp", "num_speculative_tokens": 0},
+            "servers.calibration.speculative: found no speculation with a known-answer model",
+        ),
     ],
 )
 def test_a_served_study_with_baseline_and_calibration_is_checked(path: str, value: Any, says: str) -> None:
@@ -273,7 +312,8 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
 def test_scale_scales_every_size_down_to_a_floor() -> None:
     plan = plan_boot(parse_study(changed("study/scale", 0.1)), "controlled", "boot-1")
     sizes = {run.run: run.requests for run in plan.runs}
-    assert sizes["synthetic-64"] == 26
+    assert sizes["synthetic-64"] == 2 * 16
+    assert sizes["synthetic-8"] == FEWEST_REQUESTS
     assert sizes["reasoning-1"] == FEWEST_REQUESTS
     assert plan_boot(parse_study(changed("study/scale", 0.1)), "production", "boot-1").runs[2].duration_s == pytest.approx(25.0)
 
@@ -297,6 +337,35 @@ def test_only_what_decides_a_measurement_changes_its_fingerprint() -> None:
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True]
     assert prints(changed("servers/production/precision", "full")) == before
     assert not set(prints(changed("servers/production/arguments/dtype", "bfloat16"))) & set(before)
+
+
+def test_a_workload_may_run_on_any_number_of_servers_with_any_draft_length() -> None:
+    config = copy.deepcopy(SERVED)
+    for length in (1, 2, 20):
+        speculative = {"method": "mtp", "num_speculative_tokens": length}
+        config["servers"][f"k{length}"] = {**config["servers"]["controlled"], "speculative": speculative, "runs": ["code-1"]}
+    suffix = {"method": "suffix", "num_speculative_tokens": None, "suffix_decoding_max_tree_depth": 8}
+    config["servers"]["suffix"] = {**config["servers"]["controlled"], "speculative": suffix, "runs": ["code-1"]}
+    study = parse_study(config)
+    assert study.speculating_servers("code") == ["controlled", "k1", "k2", "k20", "suffix"]
+    passed_on = study.servers["suffix"].drafting
+    assert passed_on is not None
+    assert passed_on.for_server() == {"method": "suffix", "suffix_decoding_max_tree_depth": 8}
+
+
+def test_boots_alternate_servers_in_an_order_drawn_from_the_seed() -> None:
+    config = copy.deepcopy(SERVED)
+    for name in ("controlled", "baseline"):
+        config["servers"][name]["boots"] = 3
+    study = parse_study(config)
+    order = boot_order(study)
+    assert sorted(order) == sorted((server, boot) for server in study.servers for boot in boot_names(study, server))
+    rounds = [boot for _, boot in order]
+    assert rounds == sorted(rounds)
+    assert order == boot_order(study)
+    orders = {tuple(boot_order(parse_study({**config, "study": {**config["study"], "seed": seed}}))) for seed in range(40)}
+    assert len(orders) > 1
+    assert [plan_boot(study, *boot).place for boot in order] == list(range(1, len(order) + 1))
 
 
 def test_seeds_are_stable() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.measure.watch.followed import LONGEST_LINE_BYTES, FollowedLog, Kept, LogFileError, Mark
-from draftmeter.measure.watch.kept_lines import KeptLines
+from draftmeter.measure.watch.followed_log import LONGEST_LINE_BYTES, FollowedLog, Kept, KeptLines, LogFileError, Mark
 from draftmeter.record.watched import WatchedError
 
 PADDING = "x" * 300  # so that the places of a log can be told apart

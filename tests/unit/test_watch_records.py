@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from watch_scene import EVERY_S, HISTOGRAM, FakeServer, Watch, fake_server, histogram, rows
 
-from draftmeter.measure.watch.lock import locked
+from draftmeter.measure.watch.recording import locked
 from draftmeter.record.watched import ScrapeRow, WatchedError, read_scrapes, read_watched
 
 

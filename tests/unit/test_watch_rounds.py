@@ -20,9 +20,8 @@ from watch_scene import (
     wait_until,
 )
 
-from draftmeter.formats.exposition import read_exposition
-from draftmeter.measure.watch.rounds import Grid
-from draftmeter.measure.watch.watching import ServerUnusable
+from draftmeter.formats.metrics import read_metrics
+from draftmeter.measure.watch.watching import Grid, ServerUnusable
 from draftmeter.record.watched import read_watched
 
 
@@ -58,7 +57,7 @@ def test_only_what_is_used_is_kept_and_only_get_requests_are_made(server: FakeSe
     assert text is not None
     assert "something_else" in server.answered[-1] and "something_else" not in text
     assert "# HELP" in server.answered[-1] and "# HELP" not in text
-    assert read_exposition(text).engines == read_exposition(server.answered[-1]).engines
+    assert read_metrics(text).engines == read_metrics(server.answered[-1]).engines
     asked = [(method, path) for method, path, _ in server.asked]
     assert set(asked) == {("GET", "/metrics"), ("GET", "/version")}
     assert asked.count(("GET", "/version")) == 1

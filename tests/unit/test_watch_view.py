@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from watch_scene import HISTOGRAM, SECRET, logged
 
-from draftmeter.commands.watch import _formulas
+from draftmeter.commands.watch_panel import acceptance, chances, panel, plain_line, shown
 from draftmeter.formats.counters import Counters
-from draftmeter.formats.exposition import read_exposition
-from draftmeter.measure.watch.address import AddressError, parse_address
+from draftmeter.formats.metrics import read_metrics
+from draftmeter.measure.http import AddressError, parse_address
 from draftmeter.measure.watch.durations import DurationError, parse_duration, show_duration
-from draftmeter.measure.watch.totals import Totals
-from draftmeter.measure.watch.view import Status, panel, plain_line, shown
-from draftmeter.measure.watch.zone import ZoneMeter, stamp_offset
+from draftmeter.measure.watch.followed_log import ZoneMeter, stamp_offset
+from draftmeter.measure.watch.status import Status, Totals
 from made_up_server import ServerState, exposition
 
 START = 1_796_000_000.0
@@ -33,7 +32,7 @@ def totals_of(*counts: int, engines: int = 1, every_s: float = 10.0, starts: tup
     for number, times in enumerate(counts):
         start = starts[number] if starts else START - 100
         text = exposition(*[drafted(times)] * engines, start_time=start, without=[])
-        totals.add(START + number * every_s, read_exposition(text))
+        totals.add(START + number * every_s, read_metrics(text))
     return totals
 
 
@@ -43,7 +42,7 @@ def status(**changes: object) -> Status:
 
 
 def test_a_plain_line_says_everything() -> None:
-    line = plain_line(status(scrapes=3, failed=1, lines=5), totals_of(100, 110, 120), _formulas(), START + 65)
+    line = plain_line(status(scrapes=3, failed=1, lines=5), totals_of(100, 110, 120), START + 65)
     assert line == (
         "accepted 53.3%, chance by position 0.700 0.714 0.800, tokens per step 2.60, running 3, scrapes 3 ok, 1 failed, "
         "restarts 0, log lines 5, 0:01:05 watched, 1:58:55 left"
@@ -51,7 +50,7 @@ def test_a_plain_line_says_everything() -> None:
 
 
 def test_what_is_not_known_yet_is_not_made_up() -> None:
-    line = plain_line(status(ends=None, error="connection refused"), Totals(10.0), _formulas(), START)
+    line = plain_line(status(ends=None, error="connection refused"), Totals(10.0), START)
     assert line == (
         "accepted –, chance by position –, tokens per step –, running –, scrapes 0 ok, 0 failed, restarts 0, 0:00:00 watched, "
         "no answer now: connection refused"
@@ -60,9 +59,8 @@ def test_what_is_not_known_yet_is_not_made_up() -> None:
 
 def test_counts_that_no_server_can_have_show_nothing() -> None:
     impossible = Counters(drafts=5, draft_tokens=15, accepted=20, accepted_per_position=(6, 7, 7))
-    formulas = _formulas()
-    assert formulas.acceptance(impossible) is None
-    assert formulas.chances(impossible) == []
+    assert acceptance(impossible) is None
+    assert chances(impossible) == []
 
 
 def test_totals_of_several_engines_over_a_restart() -> None:
@@ -81,7 +79,7 @@ def test_the_last_minutes_move_on() -> None:
 
 def drawn(totals: Totals, now: float, **changes: object) -> str:
     console = Console(width=110, record=True, file=Path(os.devnull).open("w"))  # noqa: SIM115
-    console.print(panel(status(**changes), totals, _formulas(), now))
+    console.print(panel(status(**changes), totals, now))
     return console.export_text()
 
 
@@ -109,14 +107,14 @@ def test_the_sparkline_is_drawn_between_its_lowest_and_highest() -> None:
     for number, gained in enumerate([(1, 0, 0, 0), (10, 0, 0, 0), (0, 0, 0, 10), (0, 0, 0, 0), (5, 0, 0, 5)]):
         state = [old + new for old, new in zip(state, gained, strict=True)]
         text = exposition(ServerState(histogram=state), start_time=START - 100)
-        totals.add(START + 20 * number, read_exposition(text))
+        totals.add(START + 20 * number, read_metrics(text))
     assert "0.0% ▁█ ▅ 100.0%" in drawn(totals, START + 80)
 
 
 def test_a_pipe_that_is_closed_does_not_end_the_watch() -> None:
     readable, writable = os.pipe()
     os.close(readable)
-    with os.fdopen(writable, "w") as file, shown(Console(file=file), _formulas()) as view:
+    with os.fdopen(writable, "w") as file, shown(Console(file=file)) as view:
         view.say("nobody reads this")
         view.say("nor this")
         view.show(status(), Totals(10.0))
@@ -124,7 +122,16 @@ def test_a_pipe_that_is_closed_does_not_end_the_watch() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("29h", 104400), ("90s", 90), ("1h30m", 5400), ("2d", 172800), ("0.5s", 0.5), ("1d2h3m4s", 93784), (" 10s ", 10)],
+    [
+        ("29h", 104400),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("2d", 172800),
+        ("0.5s", 0.5),
+        ("1d2h3m4s", 93784),
+        ("1w1d", 691200),
+        (" 10s ", 10),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds

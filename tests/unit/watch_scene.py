@@ -13,19 +13,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from draftmeter.commands.watch import _formulas
+from draftmeter.commands.watch_panel import shown
 from draftmeter.formats.counter_series import CounterResult, counter_series
-from draftmeter.formats.exposition import read_exposition
-from draftmeter.formats.log import statistics_text
-from draftmeter.formats.log.scan import WORDS
-from draftmeter.measure.watch.address import parse_address
-from draftmeter.measure.watch.followed import Kept
+from draftmeter.formats.metrics import read_metrics
+from draftmeter.measure.http import parse_address
 from draftmeter.measure.watch.watching import Wanted, watch
 from draftmeter.record.watched import ScrapeRow, read_scrapes
 from made_up_server import ServerState, exposition, speculation_line
 
 EVERY_S = 0.1
-KEPT = Kept(WORDS, statistics_text)
 HISTOGRAM = [3, 2, 1, 4]  # of ten drafts, K = 3: 3 with none accepted, ... 4 with all
 SECRET = "sk-a-secret-that-must-not-be-stored"
 PAGE = "<html>a page</html>\n"
@@ -150,7 +146,7 @@ def fake_server() -> Iterator[FakeServer]:
 def counted(record: Path) -> CounterResult:
     """What the scrapes of a record add up to."""
     read = [row for row in rows(record) if row.text is not None]
-    result, _ = counter_series([row.t for row in read], [read_exposition(row.text or "") for row in read], EVERY_S)
+    result, _ = counter_series([row.t for row in read], [read_metrics(row.text or "") for row in read], EVERY_S)
     return result
 
 
@@ -187,9 +183,9 @@ class Watch:
     def run(self) -> str:
         """Watch in this thread; return what was shown."""
         wanted = Wanted(parse_address(self.url, self.key), self.out, self.every_s, self.for_s, self.log, self.zone, self.wait)
-        shown = StringIO()
-        watch(wanted, KEPT, _formulas(), Console(file=shown))
-        return shown.getvalue()
+        text = StringIO()
+        watch(wanted, shown(Console(file=text)))
+        return text.getvalue()
 
     def run_while(self, meanwhile: Callable[[], object]) -> str:
         """Watch until something that goes on in another thread is over."""

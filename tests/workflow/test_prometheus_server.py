@@ -10,9 +10,8 @@ from threading import Thread
 import pytest
 
 from draftmeter.formats.counter_series import CounterResult, CounterSeries, Row
-from draftmeter.formats.metrics import read_exposition
-from draftmeter.measure.prometheus_api import HistoryError
-from draftmeter.measure.prometheus_history import fetch_history
+from draftmeter.formats.metrics import read_metrics
+from draftmeter.measure.prometheus_history import HistoryError, fetch_history
 from draftmeter.record.watched import read_scrapes, read_watched
 from made_up_server import ServerState, exposition
 from real_prometheus import prometheus, wait_for
@@ -88,7 +87,7 @@ def served(answer: Callable[[], str | None]) -> Iterator[int]:
 
 def read_record(folder: Path) -> tuple[CounterResult, list[Row]]:
     series = CounterSeries(read_watched(folder).every_s)
-    rows = [line for row in read_scrapes(folder) for line in series.add(row.t, read_exposition(row.text or ""))]
+    rows = [line for row in read_scrapes(folder) for line in series.add(row.t, read_metrics(row.text or ""))]
     return series.result(), rows
 
 

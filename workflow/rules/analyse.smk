@@ -4,15 +4,16 @@
 PUBLISHED = (
     []
     if STUDY.study.kind == "known_answer"
-    else os.path.relpath(ROOT / "config" / "published.yaml")
+    else workflow.source_path("../../config/published.yaml")
 )
 
 
 rule analyse:
     input:
         **{table: f"results/tables/{table}.parquet" for table in TABLES},
-        records=BOOTS,
-        known_answer=ANSWERS,
+        config=CONFIG_USED,
+        records=MATERIAL.boots,
+        known_answer=MATERIAL.known_answer or [],
         published=PUBLISHED,
     output:
         facts="results/estimates/facts.json",
@@ -28,10 +29,14 @@ rule analyse:
         ),
     log:
         "results/logs/analyse.log",
-    localrule: True
+    conda:
+        "../envs/paper.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=30,
     params:
-        code=code_of("facts.py", "strict.py", "study", "stats", "analyse"),
-        study=study_json,
+        code=code_of("facts.py", "units.py", "strict.py", "study", "stats", "analyse"),
     message:
         "Estimate acceptance, its variation and its uncertainty"
     script:

@@ -12,6 +12,8 @@ rule check_results:
     log:
         "results/logs/check_results.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("analyse"),
     message:

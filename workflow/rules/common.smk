@@ -1,8 +1,11 @@
 # The validated config, the paths of the results, and what rules need to know of both.
 import hashlib
 import os
-import sys
 from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+import draftmeter
 
 from draftmeter.study.config import parse_config
 from draftmeter.study.archive import Archive
@@ -14,7 +17,7 @@ ROOT = Path(workflow.current_basedir).parents[1]
 
 def refuse(error):
     """End with what is wrong with the config, before any rule runs."""
-    sys.exit(f"{', '.join(map(str, workflow.configfiles))}: {error}")
+    raise WorkflowError(f"{', '.join(map(str, workflow.configfiles))}: {error}")
 
 
 try:
@@ -32,15 +35,10 @@ CHECKED = "results/estimates/checked.json"
 
 def code_of(*rooms):
     """A digest of the library's code in these rooms: as a parameter it reruns a rule when what the rule does has changed."""
-    library = ROOT / "scripts" / "draftmeter"
+    library = Path(draftmeter.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(path for room in rooms for path in library.glob(room)):
         for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             digest.update(f"{module.relative_to(library)}\n".encode())
             digest.update(module.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def study_json(wildcards):
-    """The whole config as one plain value, for the params of rules that need it (a function: its braces are no wildcards)."""
-    return canonical_json(STUDY)

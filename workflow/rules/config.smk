@@ -7,7 +7,10 @@ rule write_config:
     log:
         "results/logs/write_config.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
-        study=study_json,
+        # A function: the braces of the text are no wildcards.
+        study=lambda wildcards: canonical_json(STUDY),
     script:
         "../../scripts/write_config.py"

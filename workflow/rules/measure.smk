@@ -4,10 +4,15 @@
 rule measure_boot:
     input:
         model=lambda wildcards: f"results/models/{STUDY.servers[wildcards.server].model}/model.json",
+        draft=draft_model,
     output:
         boot="results/records/{server}/{boot}/boot.json",
     log:
         "results/logs/measure_boot-{server}-{boot}.log",
+    # On one machine the boots run one after the other, in the order that was drawn from the seed.
+    priority: boot_priority
+    conda:
+        "../envs/cpu.yaml"
     threads: resource("cpus")
     resources:
         gpu=resource("gpu"),

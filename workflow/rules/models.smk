@@ -3,13 +3,15 @@
 
 # Asked for by name only: looks up the revisions that the config leaves unresolved. The lock belongs into version control.
 rule lock_models:
+    input:
+        config=CONFIG_USED,
     output:
         lock=update(MODELS_LOCK),
     log:
         "results/logs/lock_models.log",
     localrule: True
-    params:
-        study=study_json,
+    conda:
+        "../envs/paper.yaml"
     script:
         "../../scripts/lock_models.py"
 
@@ -20,6 +22,8 @@ rule prepare_model:
     log:
         "results/logs/prepare_model-{model}.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=checkpoint_code,
         model=lambda wildcards: canonical_json(STUDY.models[wildcards.model]),
@@ -30,14 +34,17 @@ rule prepare_model:
 
 
 rule answer_known:
+    input:
+        config=CONFIG_USED,
     output:
         answers="results/models/{model}/known_answer.json",
     log:
         "results/logs/answer_known-{model}.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
         code=code_of("models"),
-        study=study_json,
         model=lambda wildcards: wildcards.model,
     message:
         "Compute the exact acceptance of model {wildcards.model}"

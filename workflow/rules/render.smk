@@ -17,8 +17,10 @@ rule plot_figure1:
     log:
         "results/logs/plot_figure1.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
         bin_width=STUDY.analysis.histogram_bin_width,
     message:
         "Plot Figure 1"
@@ -41,8 +43,10 @@ rule plot_figure2:
     log:
         "results/logs/plot_figure2.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Plot Figure 2"
     script:
@@ -64,8 +68,10 @@ rule plot_figure3:
     log:
         "results/logs/plot_figure3.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Plot Figure 3"
     script:
@@ -105,8 +111,10 @@ rule render_note:
     log:
         "results/logs/render_note.log",
     localrule: True
+    conda:
+        "../envs/paper.yaml"
     params:
-        code=code_of("facts.py", "render"),
+        code=code_of("facts.py", "units.py", "render"),
     message:
         "Render Table 1 and the note"
     script:

@@ -1,6 +1,12 @@
 # What only a study that measures has: boots, models, and what a measuring job asks for.
 from draftmeter.models.lock import with_locked_revisions
-from draftmeter.study.plan import boot_names, known_answer_model_name, plan_boot
+from draftmeter.study.archive import Material
+from draftmeter.study.plan import (
+    boot_names,
+    boot_order,
+    known_answer_model_name,
+    plan_boot,
+)
 
 MODELS_LOCK = "models.lock.json"
 
@@ -9,14 +15,20 @@ try:
 except ConfigError as error:
     refuse(error)
 
-BOOTS = [
-    f"results/records/{server}/{boot}/boot.json"
-    for server in STUDY.servers
-    for boot in boot_names(STUDY, server)
-]
-STORED_FILES, STORED_SOURCES = [], "[]"
+BOOT_ORDER = boot_order(STUDY)
 ANSWERS_OF = known_answer_model_name(STUDY)
-ANSWERS = [f"results/models/{ANSWERS_OF}/known_answer.json"] if ANSWERS_OF else []
+MATERIAL = Material(
+    boots=[
+        Path(f"results/records/{server}/{boot}/boot.json")
+        for server in STUDY.servers
+        for boot in boot_names(STUDY, server)
+    ],
+    others=[],
+    files=[],
+    known_answer=(
+        Path(f"results/models/{ANSWERS_OF}/known_answer.json") if ANSWERS_OF else None
+    ),
+)
 
 
 def checkpoint_code(wildcards):
@@ -25,6 +37,18 @@ def checkpoint_code(wildcards):
     return (
         code_of("models/known_answer.py", "models/checkpoint.py") if written else None
     )
+
+
+def draft_model(wildcards):
+    """The draft model of a method that has one of its own."""
+    drafting = STUDY.servers[wildcards.server].drafting
+    named = drafting is not None and drafting.model is not None
+    return f"results/models/{drafting.model}/model.json" if named else []
+
+
+def boot_priority(wildcards):
+    """The boots of a study in their drawn order."""
+    return len(BOOT_ORDER) - BOOT_ORDER.index((wildcards.server, wildcards.boot))
 
 
 def resource(name):

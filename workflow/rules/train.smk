@@ -7,6 +7,8 @@ rule train_model:
         directory("results/trained/small-moe"),
     log:
         "results/logs/train_model.log",
+    conda:
+        "../envs/cpu.yaml"
     threads: 2
     params:
         settings={

@@ -1,4 +1,4 @@
-"""How well a workload's totals are known: intervals from own requests in clusters, or else from blocks of its intervals."""
+"""Confidence intervals of a workload, from own requests in clusters or from blocks of intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.analyse.clusters import Requests
+from draftmeter.analyse.counts import Counts, by_draft
 from draftmeter.analyse.lines import log_lines
-from draftmeter.analyse.tables import Tables, numbers
-from draftmeter.analyse.totals import Totals, telling
+from draftmeter.analyse.tables import Tables, by_position, numbers
 from draftmeter.stats.acceptance import CountsError
 from draftmeter.stats.estimate import Estimate
 from draftmeter.stats.pooled import EqualityTest, pooled_by_blocks, pooled_by_cluster
@@ -24,7 +24,7 @@ LEAST_COVER = 0.99
 
 @dataclass(frozen=True)
 class Confidence:
-    """Estimates of a workload's figures that bring intervals for its totals; or, in `unknown`, why there are none at all."""
+    """Estimates that bring intervals for a workload's quantities; or, in `unknown`, why none do."""
 
     n: int
     n_unit: str
@@ -35,12 +35,12 @@ class Confidence:
     words: str = ""
     """What the estimates rest on."""
     form: str = ""
-    """How an interval was made, where it is the same for all figures."""
+    """How an interval was made, where it is the same for all quantities."""
     lacking: str = ""
-    """Why a figure that is not among the estimates has no interval."""
+    """Why a quantity that is not among the estimates has no interval."""
 
     def around(self, name: str, value: float) -> tuple[float | None, float | None, str | None]:
-        """The ends of the interval of the figure `name`, moved to its `value`; or None, None and why there is none."""
+        """The interval of the quantity `name`, moved to its `value`; or None, None and why."""
         if self.unknown is not None:
             return None, None, self.unknown
         found = self.estimates.get(name)
@@ -49,26 +49,26 @@ class Confidence:
         return value - (found.value - found.low), value + (found.high - found.value), None
 
     def method(self, name: str) -> str:
-        """How the interval of the figure `name` was made, in words."""
+        """How the interval of the quantity `name` was made, in words."""
         found = self.estimates.get(name)
         form = self.form if found is None else found.method
         return f"{form}, {self.words}"
 
 
-def confidence_in(totals: Totals, requests: Requests, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
+def confidence_in(counts: Counts, requests: Requests, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
     """From own requests where there are any, else from the blocks of the workload's intervals."""
     if requests.rows:
-        return _by_cluster(totals, requests, k, analysis.confidence)
-    return _by_block(totals, tables, k, analysis, seed)
+        return _by_cluster(counts, requests, k, analysis.confidence)
+    return _by_block(counts, tables, k, analysis, seed)
 
 
 def _none(n: int, unit: str, reason: str) -> Confidence:
     return Confidence(n, unit, {}, EqualityTest(None, None, None, reason), reason)
 
 
-def _by_cluster(totals: Totals, requests: Requests, k: int, confidence: float) -> Confidence:
+def _by_cluster(counts: Counts, requests: Requests, k: int, confidence: float) -> Confidence:
     n, unit, columns = requests.clusters.number, requests.unit, requests.columns
-    cover = float(columns["drafts"].sum()) / totals.drafts if totals.drafts else 0.0
+    cover = float(columns["drafts"].sum()) / counts.drafts if counts.drafts else 0.0
     if abs(cover - 1) > 1 - LEAST_COVER:
         return _none(n, unit, f"no interval: own requests with acceptance hold {cover:.1%} of the server's drafts")
     if k == 0:
@@ -80,7 +80,7 @@ def _by_cluster(totals: Totals, requests: Requests, k: int, confidence: float) -
             requests.accepted_at,
             confidence,
             requests.clusters,
-            None if totals.eligible_at is None else requests.eligible_at,
+            None if counts.eligible_at is None else requests.eligible_at,
         )
     except CountsError as error:
         return _none(n, unit, f"no interval: own requests contradict themselves: {error}")
@@ -97,7 +97,7 @@ def _by_cluster(totals: Totals, requests: Requests, k: int, confidence: float) -
 
 
 def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
-    """Figures that are no rates of drafts alone."""
+    """Quantities that are no rates of drafts alone."""
     columns, at = requests.columns, requests.accepted_at
     drafts, replies = columns["drafts"], np.ones(len(requests.clusters))
     emitted, verified = columns["reply_tokens"] - replies, drafts + columns["accepted_tokens"]
@@ -118,13 +118,13 @@ def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
     return found
 
 
-def _by_block(totals: Totals, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
+def _by_block(counts: Counts, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
     chosen = tables.intervals[numbers(tables.intervals, "drafted") > 0]
-    used = telling(chosen, k)
+    used = by_draft(numbers(chosen, "drafts"), by_position(chosen, k), k)
     log = log_lines(chosen[used] if used.any() else chosen, k)
     if log.lines is None:
         return _none(0, "intervals", f"no interval: no own request is known, and of its intervals {log.unknown}")
-    counted = totals.drafts if used.any() else totals.draft_tokens
+    counted = counts.drafts if used.any() else counts.draft_tokens
     held = log.lines.drafts if used.any() else log.lines.drafted
     cover = float(held.sum()) / counted if counted else 0.0
     if abs(cover - 1) > 1 - LEAST_COVER:
@@ -133,7 +133,7 @@ def _by_block(totals: Totals, tables: Tables, k: int, analysis: Analysis, seed: 
         )
     found = pooled_by_blocks(log.lines, analysis.min_drafts, analysis.confidence, analysis.resamples, seed)
     estimates = dict(found.estimates)
-    of_tokens = float(log.lines.drafted.sum()) / totals.draft_tokens if totals.draft_tokens else 0.0
+    of_tokens = float(log.lines.drafted.sum()) / counts.draft_tokens if counts.draft_tokens else 0.0
     if abs(of_tokens - 1) > 1 - LEAST_COVER:
         reason = f"no interval: the lines that show their drafts hold {of_tokens:.1%} of the draft tokens"
         estimates["accepted_over_drafted"] = estimates["accepted_over_drafted"].without_interval(reason)

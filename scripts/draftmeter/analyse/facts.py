@@ -2,13 +2,14 @@
 
 import math
 
+from draftmeter import units
 from draftmeter.facts import Fact
 from draftmeter.stats.estimate import Estimate
 
 # Sums of floats may differ in their last digits between processors; a published file must not.
 SIGNIFICANT_DIGITS = 12
-POINTS = "percentage points"
-PERCENT = 100.0
+POINTS = units.POINTS
+PERCENT = units.PERCENT
 
 
 class AnalysisError(ValueError):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from draftmeter.analyse.counts import recovered
 from draftmeter.analyse.facts import rounded
 from draftmeter.analyse.tables import by_position, numbers, run_labels
 from draftmeter.stats.intervals import IntervalSeries, IntervalsError, interval_series, joined_intervals
@@ -72,11 +73,6 @@ class LogLines:
         """The one length of all intervals; None where it is not known, or not one."""
         found = np.unique(self.windows_s)
         return float(found[0]) if len(found) == 1 and np.isfinite(found[0]) else None
-
-
-def recovered(count: int) -> str:
-    """The words for so many lines whose counts do not follow exactly; empty for none."""
-    return f" ({count} with counts recovered from rounded numbers)" if count else ""
 
 
 def log_lines(intervals: pd.DataFrame, k: int) -> LogLines:

@@ -1,262 +1,157 @@
 """The facts of one workload, or of one part of it: what its drafts were worth.
 
-A value comes from the server's counters, summed over the records: they are the truth for the server. Where there are none it
-comes from the sums of its log lines. Its interval comes from our own requests in clusters, or from the blocks of the workload's
-intervals where no own request is known, and is given only where these hold nearly all of the server's drafts.
+A value comes from the server's counters, summed over the records: they are the truth for the
+server. Where there are none it comes from the sums of its log lines. Its interval comes from our
+own requests in clusters, or from the blocks of the workload's intervals where no own request is
+known, and is given only where these hold nearly all of the server's drafts.
 
-A counter that fell, or counts that contradict each other, make every figure of the workload unknown: the cross-checks
-of the collect step have failed and say where, and the analysis has to get that far.
+A counter that fell, or counts that contradict each other, make every fact of the workload unknown:
+the cross-checks of the collect step have failed and say where, and the analysis has to get that
+far. So do records that cannot be added up, for they may hold the same drafts.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from draftmeter.analyse.clusters import requests_of
+from draftmeter.analyse.clusters import Requests, requests_of
 from draftmeter.analyse.confidence import Confidence, confidence_in
-from draftmeter.analyse.facts import PERCENT, POINTS, count_fact, fact
+from draftmeter.analyse.counts import COUNTED, Counts, IntervalSeries, Part, counts_of_row, counts_of_series, in_words, pooled
+from draftmeter.analyse.facts import fact
+from draftmeter.analyse.quantities import COUNTS, Quantity, Value, catalogue_of, measured
 from draftmeter.analyse.requests import request_facts
-from draftmeter.analyse.tables import Tables
-from draftmeter.analyse.totals import Totals, totals_of, with_short_drafts
+from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import Fact
-from draftmeter.stats.acceptance import (
-    CountsError,
-    accepted_over_drafted,
-    chance_at,
-    emitted_tokens_per_step,
-    shorter_drafts,
-    tokens_per_step,
-)
-from draftmeter.stats.pooled import pooled_names, pooled_values
 from draftmeter.study.plan import derive_seed
 from draftmeter.study.schema import Analysis
 
-FloatArray = NDArray[np.float64]
-
-NO_DRAFT = "no draft was made, or none was accepted before this position"
-NOT_COUNTED = "generated tokens, finished requests or drafts were not counted"
-FORMULA_RATES = {
-    "first_position": "the share through 1",
-    "checked": "accepted over checked tokens",
-    "accepted_over_drafted": "accepted over drafted tokens",
-}
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """A figure that follows from drafts alone: its name in the facts and in the statistics, what it is, and in which unit."""
-
-    quantity: str
-    name: str
-    unit: str
-    definition: str
-    factor: float = 1.0
+BOUND = "no interval: it is a bound"
 
 
 def workload_facts(subject: str, tables: Tables, cluster: str, analysis: Analysis, seed: int) -> dict[str, Fact]:
     """All facts of `subject` from the rows of `tables`, keyed `<subject>.<quantity>`.
 
-    `cluster` is "prompts", for the same prompt is sent at several numbers of streams, or "sessions" where the requests
-    of one session are alike (production traffic).
+    `cluster` is "prompts", for the same prompt is sent at several numbers of streams, or "sessions"
+    where the requests of one session are alike (production traffic).
     """
     k = tables.k
     requests = requests_of(tables, k, cluster)
-
-    def facts_from(totals: Totals) -> dict[str, Fact]:
-        known = confidence_in(totals, requests, tables, k, analysis, derive_seed(seed, "analyse", "pooled", subject))
-        return (
-            _counts(totals)
-            | _of_drafts(totals, known, k)
-            | _equality(totals, known, k)
-            | _beyond_drafts(totals, known)
-            | request_facts(requests, tables, analysis.confidence)
-        )
-
-    try:
-        facts = facts_from(with_short_drafts(_consistent(totals_of(tables, k)), requests))
-    except CountsError as error:
-        unknown = {"value": None, "low": None, "high": None, "unknown": f"{error}; see the failed cross-checks"}
-        nothing = facts_from(Totals.none(len(tables.totals), k))
-        facts = {quantity: one.model_copy(update=unknown) for quantity, one in nothing.items()}
+    counts, reason = counts_of_workload(tables, k)
+    if reason is None:
+        counts = with_short_drafts(counts, requests)
+    known = confidence_in(counts, requests, tables, k, analysis, derive_seed(seed, "analyse", "pooled", subject))
+    facts = {quantity.name: _fact(quantity, measured(quantity, counts), counts, known) for quantity in catalogue_of(counts)}
+    slope = facts.get("chance_slope")
+    facts |= _equality(counts, known, k, None if slope is None or slope.value is not None else slope.unknown)
+    facts |= request_facts(requests, tables, analysis.confidence)
+    if reason is not None:
+        unknown = {"value": None, "low": None, "high": None, "unknown": reason}
+        facts = {quantity: one.model_copy(update=unknown) for quantity, one in facts.items()}
     return {f"{subject}.{quantity}": one for quantity, one in facts.items()}
 
 
-def _consistent(totals: Totals) -> Totals:
-    """The totals themselves; raise :class:`CountsError` where no server can have produced them."""
-    if totals.accepted is not None and totals.draft_tokens is not None:
-        accepted_over_drafted(totals.accepted, totals.draft_tokens)
-    if totals.drafts is not None and totals.accepted_of_drafts is not None:
-        tokens_per_step(totals.drafts, totals.accepted_of_drafts)
-    if totals.drafts is not None and totals.accepted_at is not None:
-        chance_at(totals.drafts, totals.accepted_at)
-    return totals
+def counts_of_workload(tables: Tables, k: int) -> tuple[Counts, str | None]:
+    """The records added up, K = `k` (0: unknown); or counts of which nothing is known, and why.
 
-
-def _counts(totals: Totals) -> dict[str, Fact]:
-    def count(value: float | None, definition: str) -> Fact:
-        unknown = None if value is not None else totals.lacking
-        return count_fact(value, definition, totals.source, totals.records, "records", unknown)
-
-    return {
-        "drafts": count(totals.drafts, "drafts verified"),
-        "draft_tokens": count(totals.draft_tokens, "tokens drafted"),
-        "accepted": count(totals.accepted, "draft tokens accepted"),
-        "requests": count(totals.requests_finished, "requests that the server finished"),
-    }
-
-
-def _figures(k: int, note: str, by_steps: bool) -> list[_Figure]:
-    """In the order of the facts. Without positions (k = 0) those of them that need none are there, for their reason.
-
-    `note` tells of short drafts; `by_steps`: whether requests say what was really drafted, so that chances need no note.
+    Where some records have counters, those that are counted by log lines are left out: they may be
+    of the same drafts.
     """
-    positions = range(1, k + 1)
-    before = ["all drafts", *(f"drafts accepted through position {position}" for position in positions)]
-    checked = note
-    if by_steps:
-        before = [f"those of {drafts} that hold a token there, by the steps of own requests" for drafts in before]
-        checked = ""
-    terms = " + ".join(["1", "a", *(f"a^{power}" for power in positions[1:])]) if k else "1 + a + ... + a^K"
-    figures = [
-        _Figure("accepted_over_drafted", "accepted_over_drafted", "fraction", "accepted draft tokens over all draft tokens"),
-        _Figure(
-            "accepted_over_checked",
-            "accepted_over_checked",
-            "fraction",
-            "accepted draft tokens over accepted and rejected ones; a draft not accepted to its end holds one rejection"
-            + checked,
-        ),
-    ]
-    for position in positions:
-        definition = f"drafts accepted through position {position}, over all drafts{note}"
-        figures.append(_Figure(f"share_through_{position}", f"share_through_{position}", "fraction", definition))
-    for position in positions:
-        definition = f"drafts accepted through position {position}, over {before[position - 1]}{checked}"
-        figures.append(_Figure(f"chance_{position}", f"chance_{position}", "fraction", definition))
-    for position in positions[1:]:
-        definition = f"chance at position {position} less that at {position - 1}"
-        figures.append(_Figure(f"rise_{position}", f"rise_{position}", POINTS, definition, PERCENT))
-    if k > 1:
-        definition = "slope of the chance along the draft, by least squares, for each further position"
-        figures.append(_Figure("chance_slope", "chance_slope", POINTS, definition, PERCENT))
-    definition = "1 + accepted draft tokens per draft, as the verifier counts"
-    figures.append(_Figure("tokens_per_step", "tokens_per_step", "tokens", definition))
-    for shorter in positions[:-1]:
-        shares = " + ".join(["1", *(f"s{position}" for position in range(1, shorter + 1))])
-        definition = (
-            f"{shares}, s the shares through a position: tokens per step with drafts of {shorter}, if nothing else changed"
-        )
-        figures.append(_Figure(f"tokens_per_step_at_{shorter}", f"tokens_per_step_at_{shorter}", "tokens", definition))
-    for rate, meaning in FORMULA_RATES.items():
-        definition = f"{terms} with a {meaning}"
-        figures.append(_Figure(f"formula_{rate}", f"formula_{rate}", "tokens", definition))
-        definition = f"({terms}) over the measured tokens per step, less 1; a {meaning}"
-        figures.append(_Figure(f"formula_{rate}_error", f"formula_{rate}_error", "relative", definition))
-    if k > 1:
-        definition = f"({terms.removeprefix('1 + a + ')}) over the shares through 2 to {k}, less 1; a the share through 1"
-        figures.append(_Figure("formula_last_terms_error", "formula_last_terms_error", "relative", definition))
-    return figures
+    nothing = Counts.none(tables.counted_by, k or None, len(tables.totals))
+    result = pooled(_parts(tables, k))
+    if isinstance(result, str):
+        return nothing, result
+    counts, _ = result
+    if counts.contradiction is not None:
+        return nothing, f"{counts.contradiction}; see the failed cross-checks"
+    return counts, None
 
 
-def _of_drafts(totals: Totals, known: Confidence, k: int) -> dict[str, Fact]:
-    drafts, drafted, at = totals.drafts, totals.drafted_of_drafts, totals.accepted_at
-    note = ""
-    if drafts and drafted is not None and drafted < k * drafts:
-        note = f"; drafts held {drafted / drafts:.4g} of {k} tokens on average, and what a short one lacks counts as not accepted"
-    counts = [totals.draft_tokens, totals.accepted, totals.accepted_of_drafts, drafts, *([None] * k if at is None else at)]
-    sums = np.array([math.nan if count is None else count for count in counts], dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pooled = pooled_values(sums[None], None if totals.eligible_at is None else totals.eligible_at[None])
-    values = dict(zip(pooled_names(k), pooled[0].tolist(), strict=True))
-    if k and at is not None and drafts:
-        steps = shorter_drafts(at / drafts)
-        values |= {f"tokens_per_step_at_{shorter}": steps[shorter - 1] for shorter in range(1, k)}
-    facts = {}
-    for figure in _figures(k, note, by_steps=totals.eligible_at is not None):
-        value = values.get(figure.name, math.nan)
-        if math.isfinite(value):
-            facts[figure.quantity] = _known(figure, value, totals.source, known)
+def with_short_drafts(counts: Counts, requests: Requests) -> Counts:
+    """The counts with what was really drafted, where own requests with steps hold every draft."""
+    if requests.eligible_at is None or counts.accepted_at is None or counts.drafts is None:
+        return counts
+    counted = [counts.drafts, counts.draft_tokens, *counts.accepted_at]
+    own = [requests.columns["drafts"].sum(), requests.columns["draft_tokens"].sum(), *requests.accepted_at.sum(axis=0)]
+    eligible = requests.eligible_at.sum(axis=0)
+    full = np.array_equal(eligible, [counts.drafts, *counts.accepted_at[:-1]])
+    return counts if counted != own or full else replace(counts, eligible_at=tuple(map(float, eligible)))
+
+
+def _parts(tables: Tables, k: int) -> list[Part]:
+    """The records that make up the totals, with their intervals where these count the drafts."""
+    by_lines = tables.counted_by == "lines"
+    rows = tables.totals
+    labels = run_labels(tables.intervals)
+    fields = (*COUNTED, "accepted_of_drafts", "drafted_of_drafts", "accepted_at")
+    unknown = {name: f"a record lacks the counter of {in_words(name)}" for name in fields}
+    parts = []
+    for label, values in zip(run_labels(rows), rows.to_dict("records"), strict=True):
+        row = {str(name): None if pd.isna(value) else value for name, value in values.items()}
+        series = None
+        if by_lines:
+            own = tables.intervals[labels == label]
+            series = IntervalSeries.of(partial(numbers, own), k)
+            counts = counts_of_series(series, k or None, row.get("seconds"))
         else:
-            lacks = _lacks(figure.name, totals)
-            facts[figure.quantity] = _known(figure, None, totals.source, known, totals.lacking if lacks else NO_DRAFT)
-    return facts
+            counts = counts_of_row(row, k or None, unknown, name=label)
+        # A row of counters without an end is one reading: it holds all since the server's start.
+        since_start = not by_lines and row.get("end") is None and row.get("restarts") is None
+        parts.append(
+            Part(
+                name=str(row.get("source") or label),
+                model=row.get("model"),
+                counts=counts,
+                series=series,
+                start=row.get("start"),
+                end=row.get("end"),
+                since_start=since_start,
+                start_time=row.get("start_time") or (row.get("start") if since_start else None),
+            )
+        )
+    return parts
 
 
-def _lacks(name: str, totals: Totals) -> bool:
-    """Whether a total that the figure needs is not known."""
-    of_tokens = (totals.draft_tokens, totals.accepted)
-    if name == "accepted_over_drafted":
-        return None in of_tokens
-    if name == "tokens_per_step":
-        return totals.drafts is None or totals.accepted_of_drafts is None
-    no_positions = totals.drafts is None or totals.accepted_at is None
-    return no_positions or (name.endswith("accepted_over_drafted") and None in of_tokens)
-
-
-def _known(figure: _Figure, value: float | None, source: str, known: Confidence, unknown: str | None = None) -> Fact:
-    """The value of `source` with the interval around it that the estimates bring."""
+def _fact(quantity: Quantity, one: Value, counts: Counts, known: Confidence) -> Fact:
+    """The value with the interval that the estimates bring; a count is exact, and has none."""
+    counted = quantity.name in COUNTS
     low = high = None
-    if value is not None:
-        low, high, unknown = known.around(figure.name, value)
-    value, low, high = (None if end is None else figure.factor * end for end in (value, low, high))
+    unknown = one.unknown
+    if one.value is not None and quantity.bound:
+        unknown = BOUND
+    elif one.value is not None and not counted:
+        low, high, unknown = known.around(quantity.name, one.value / quantity.factor)
+        low, high = (None if end is None else quantity.factor * end for end in (low, high))
     return fact(
-        value,
+        one.value,
         low=low,
         high=high,
-        unit=figure.unit,
-        definition=figure.definition,
-        method=source if low is None else f"{source}; {known.method(figure.name)}",
-        n=known.n,
-        n_unit=known.n_unit,
+        unit=quantity.unit,
+        definition=quantity.definition,
+        method=counts.source if low is None else f"{counts.source}; {known.method(quantity.name)}",
+        n=counts.records if counted else known.n,
+        n_unit="records" if counted else known.n_unit,
         unknown=unknown,
     )
 
 
-def _equality(totals: Totals, known: Confidence, k: int) -> dict[str, Fact]:
+def _equality(counts: Counts, known: Confidence, k: int, no_chances: str | None) -> dict[str, Fact]:
+    """The test that all chances are equal; `no_chances` says why some chance is unknown, if one is."""
     if k == 1:
         return {}
     test = known.equality
     method = ""
-    if test.freedom is not None:
+    if test.freedom is not None and no_chances is None:
         method = f"Wald test, F with {test.freedom[0]} and {test.freedom[1]:.0f} degrees of freedom, {known.words}"
     return {
         "equal_chances_p": fact(
-            test.p_value,
+            None if no_chances else test.p_value,
             unit="p value",
             definition="of the test that the chance of acceptance is the same at all positions",
-            method=method or totals.source,
+            method=method or counts.source,
             n=known.n,
             n_unit=known.n_unit,
-            unknown=test.unknown,
+            unknown=no_chances or test.unknown,
         )
     }
-
-
-def _beyond_drafts(totals: Totals, known: Confidence) -> dict[str, Fact]:
-    """What takes tokens or requests beside the drafts."""
-    drafts, generated, finished = totals.drafts, totals.generation_tokens, totals.requests_finished
-    emitted = verified = None
-    lacking = NOT_COUNTED
-    if drafts is not None and generated is not None and finished is not None:
-        emitted = emitted_tokens_per_step(drafts, generated, finished).value
-        lacking = "no draft was made"
-        if totals.accepted_of_drafts is not None:
-            verified = tokens_per_step(drafts, totals.accepted_of_drafts).value
-    per_request = {
-        "mean_prompt_tokens": (totals.prompt_tokens, "prompt tokens of a finished request, on average"),
-        "mean_reply_tokens": (generated, "generated tokens of a finished request, on average"),
-    }
-    text = "generated tokens less one a finished request, which its prefill makes, per draft"
-    figure = _Figure("emitted_tokens_per_step", "emitted_tokens_per_step", "tokens", text)
-    facts = {figure.quantity: _known(figure, emitted, totals.source, known, lacking)}
-    text = "emitted tokens per step less those that the verifier counts: what was cut off at the ends of replies"
-    figure = _Figure("emitted_minus_verified", "emitted_minus_verified", "tokens", text)
-    difference = None if emitted is None or verified is None else emitted - verified
-    facts[figure.quantity] = _known(figure, difference, totals.source, known, lacking)
-    for name, (tokens, text) in per_request.items():
-        value = tokens / finished if tokens is not None and finished else None
-        lacking = totals.lacking if tokens is None or finished is None else "no request was finished"
-        facts[name] = _known(_Figure(name, name, "tokens", text), value, totals.source, known, lacking)
-    return facts

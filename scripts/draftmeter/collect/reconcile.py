@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from draftmeter.collect.reading.columns import position_names, positions_of
-from draftmeter.formats.metrics import Counts, Scrape, count_changes
+from draftmeter.formats.counters import Counters, EngineReading, fallen
 from draftmeter.record.run import Record, RequestRow
 
 # 1 + accepted / drafts, computed in two orders, differs by a few units in the last place of a double.
@@ -39,12 +39,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The sources of one record: two scrapes with their difference, its requests and its intervals."""
+    """The sources of one record: two readings with their difference, its requests and its intervals."""
 
     record: Record
-    before: Scrape
-    after: Scrape
-    counts: Counts
+    before: EngineReading
+    after: EngineReading
+    counts: Counters
     requests: Sequence[RequestRow]
     intervals: Sequence[Mapping[str, Any]]
     """Rows of the table intervals."""
@@ -53,7 +53,7 @@ class Sources:
 def reconcile(sources: Sources) -> list[Check]:
     """All checks of a record, in a fixed order; of a server without speculation those that ask for no drafts."""
     counts = sources.counts
-    if counts.k == 0:
+    if not counts.k:
         return [*_check_process(sources), *_check_finished(sources), *_check_output(sources)]
     return [
         *_check_process(sources),
@@ -68,7 +68,7 @@ def reconcile(sources: Sources) -> list[Check]:
 def _check_process(sources: Sources) -> list[Check]:
     """That both scrapes read one server process."""
     before, after = sources.before, sources.after
-    fallen = [name for name, change in count_changes(before, after).items() if change < 0]
+    lower = fallen(before.counters, after.counters)
     return [
         _compare(
             "start time unchanged",
@@ -81,9 +81,9 @@ def _check_process(sources: Sources) -> list[Check]:
         _compare(
             "counters never fall",
             0,
-            len(fallen),
+            len(lower),
             "counters",
-            cause=f"{', '.join(fallen)} fell: the server restarted between the scrapes, or their files were swapped",
+            cause=f"{', '.join(lower)} fell: the server restarted between the scrapes, or their files were swapped",
         ),
     ]
 
@@ -128,8 +128,8 @@ def _check_identities(drafts: int | None, accepted: int | None, at: Sequence[int
     ]
 
 
-def _why_no_drafts(counts: Counts) -> str:
-    return "the counter of drafts fell" if counts.drafts < 0 else _NO_DRAFT
+def _why_no_drafts(counts: Counters) -> str:
+    return "the counter of drafts fell" if counts.drafts is not None and counts.drafts < 0 else _NO_DRAFT
 
 
 def _check_finished(sources: Sources) -> list[Check]:
@@ -151,7 +151,7 @@ def _check_finished(sources: Sources) -> list[Check]:
 
 def _check_requests(sources: Sources) -> list[Check]:
     """That every request finished, and that its per-request metrics are complete."""
-    rows, k = sources.requests, sources.counts.k
+    rows, k = sources.requests, sources.counts.k or 0
     histograms = [row.acceptance_histogram for row in rows if row.acceptance_histogram is not None]
     wrong_length = sum(len(histogram) != k + 1 for histogram in histograms)
     wrong_sum = sum(not _histogram_adds_up(row) for row in rows if row.acceptance_histogram is not None)
@@ -174,9 +174,10 @@ def _check_counters_against_requests(sources: Sources) -> list[Check]:
     compare = partial(_compare_with_requests, rows)
     own_drafts, reason = _sum_over_requests(rows, lambda row: row.drafts)
     others = None
-    if own_drafts is not None and counts.drafts > 0:
-        others = (counts.drafts - own_drafts) / counts.drafts
-    elif counts.drafts <= 0:
+    drafts = counts.drafts or 0
+    if own_drafts is not None and drafts > 0:
+        others = (drafts - own_drafts) / drafts
+    elif drafts <= 0:
         reason = _why_no_drafts(counts)
     return [
         compare("drafts", counts.drafts, lambda row: row.drafts, "drafts"),
@@ -184,7 +185,7 @@ def _check_counters_against_requests(sources: Sources) -> list[Check]:
         compare("accepted", counts.accepted, lambda row: row.accepted_tokens, "tokens"),
         *(
             compare(f"accepted at {k}", count, partial(accepted_at, k=k), "tokens")
-            for k, count in enumerate(counts.accepted_per_position, start=1)
+            for k, count in enumerate(counts.accepted_per_position or (), start=1)
         ),
         *_check_output(sources),
         _compare("other clients' share of drafts", 0, others, "fraction", reason=reason),
@@ -201,7 +202,7 @@ def _check_output(sources: Sources) -> list[Check]:
 
 
 def _compare_with_requests(
-    rows: Sequence[RequestRow], name: str, found: int, of_row: Callable[[RequestRow], int | None], unit: str
+    rows: Sequence[RequestRow], name: str, found: int | None, of_row: Callable[[RequestRow], int | None], unit: str
 ) -> Check:
     own, reason = _sum_over_requests(rows, of_row)
     return _compare(f"counters against requests: {name}", own, found, unit, reason=reason)

@@ -19,8 +19,9 @@ from draftmeter.collect.reading.columns import REAL, TEXT, WHOLE, position_names
 from draftmeter.collect.reading.requests import requests_table
 from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.collect.stored import CollectError, read_stored
+from draftmeter.formats.counters import EngineReading, add_up
 from draftmeter.formats.log import Known, read_log
-from draftmeter.formats.metrics import MetricsError, Scrape, difference, read_scrape
+from draftmeter.formats.metrics import Metrics, MetricsError, difference, read_strict
 from draftmeter.record.run import Boot, BootRun, Record, RecordError, open_raw, read_boot, read_raw, read_record, read_requests
 from draftmeter.strict import write_atomically
 from draftmeter.study.archive import StoredSource
@@ -66,12 +67,12 @@ def build_tables(boot_paths: Iterable[Path], stored: Sequence[StoredSource] = ()
     files = read_stored(stored, taken={sources.record.server for sources in runs})
     if not runs and not files:
         raise CollectError("the boots list no runs; nothing was measured")
-    k = max([*(sources.counts.k for sources in runs), *(file.k for file in files)])
+    k = max([*(sources.counts.k or 0 for sources in runs), *(file.k for file in files)])
     intervals, requests = ([table_of([], kinds, k)] for kinds in (INTERVALS, REQUESTS))
     counters: list[dict[str, Any]] = []
     checks: list[dict[str, Any]] = []
     for sources in runs:
-        own, identity = sources.counts.k, _identity(sources.record)
+        own, identity = sources.counts.k or 0, _identity(sources.record)
         intervals.append(_labelled(table_of(sources.intervals, columns.INTERVALS, own), identity, INTERVALS, k))
         requests.append(_labelled(requests_table("", sources.requests, own), identity, REQUESTS, k))
         counters.append(_counters_row(sources))
@@ -118,15 +119,17 @@ def _read_run(boot: Boot, boot_folder: Path, run: BootRun) -> Sources:
         record = read_record(folder)
         _require_same_run(boot, run, record)
         speculation = record.speculative is not None
-        before, after = (_read_scrape(folder, f"metrics-{moment}.prom", speculation) for moment in ("before", "after"))
-        _require_same_k(record, after)
+        before, after = (_read_metrics(folder, f"metrics-{moment}.prom", speculation) for moment in ("before", "after"))
+        counts = add_up(list(difference(before, after).values()))
+        first, last = before.rows()[0], after.rows()[0]
+        _require_same_k(record, last)
         return Sources(
             record=record,
-            before=before,
-            after=after,
-            counts=difference(before, after),
+            before=first,
+            after=last,
+            counts=counts,
             requests=read_requests(folder),
-            intervals=_read_intervals(folder, record, after.k),
+            intervals=_read_intervals(folder, record, counts.k or 0),
         )
     except RecordError as error:
         raise CollectError(str(error)) from error  # it names the file
@@ -141,15 +144,16 @@ def _require_same_run(boot: Boot, run: BootRun, record: Record) -> None:
         raise CollectError(f"record.json is of {found}; boot.json lists {listed} (study ... run, attempt, fingerprint)")
 
 
-def _require_same_k(record: Record, scrape: Scrape) -> None:
+def _require_same_k(record: Record, reading: EngineReading) -> None:
     k = 0 if record.speculative is None else record.speculative.get("num_speculative_tokens")
-    if k != scrape.k:
-        raise CollectError(f"the counters have {scrape.k} positions; record.json says num_speculative_tokens {k}")
+    found = reading.counters.k or 0
+    if k != found:
+        raise CollectError(f"the counters have {found} positions; record.json says num_speculative_tokens {k}")
 
 
-def _read_scrape(folder: Path, name: str, speculation: bool) -> Scrape:
+def _read_metrics(folder: Path, name: str, speculation: bool) -> Metrics:
     try:
-        return read_scrape(read_raw(folder, name), speculation=speculation)
+        return read_strict(read_raw(folder, name), speculation=speculation)
     except MetricsError as error:
         raise MetricsError(f"{name}: {error}") from error
 
@@ -180,16 +184,19 @@ def _identity(record: Record) -> dict[str, Any]:
 
 def _counters_row(sources: Sources) -> dict[str, Any]:
     record, values = sources.record, asdict(sources.counts)
+    del values["prefix_cache_queries"]
+    k = sources.counts.k or 0
     start, end = (None if time is None else time.timestamp() for time in (record.first_sent, record.last_received))
     return {
         **_identity(record),
         **{name: getattr(record, name) for name in OF_RUN},
         "model": record.model.name,
         "counted_by": columns.COUNTED_BY_COUNTERS,
-        "k": sources.counts.k,
-        **dict(zip(position_names(sources.counts.k), values.pop("accepted_per_position"), strict=True)),
+        "k": k,
+        **dict(zip(position_names(k), values.pop("accepted_per_position"), strict=True)),
         "accepted_k_exact": True,
         **values,
+        "start_time": sources.after.start_time,
         "start": start,
         "end": end,
         "seconds": None if start is None or end is None else end - start,

@@ -1,17 +1,21 @@
-"""What several commands take: settings that a file may not say itself, and values such as 10s or +01:00."""
+"""What several commands take: settings that a file may not say itself, and values such as 10s or
++01:00.
+"""
 
 import argparse
 import re
 
 from draftmeter.collect.reading.settings import INTERVALS_FROM, Settings
+from draftmeter.formats.utc_offset import parse_utc_offset, utc_offset_text
 from draftmeter.measure.watch.durations import DurationError, parse_duration
 
-_ZONE = re.compile(r"([+-])(\d\d):?(\d\d)")
 FIRST_YEAR, LAST_YEAR = 2000, 2999
 
 
 class UnusableInput(Exception):
-    """What the user gave cannot be used; the message is the one line to show. The command ends with exit code 2."""
+    """What the user gave cannot be used; the message is the one line to show. The command ends with
+    exit code 2.
+    """
 
 
 def duration(text: str) -> float:
@@ -24,14 +28,10 @@ def duration(text: str) -> float:
 
 def zone(text: str) -> str:
     """An UTC offset such as +01:00; Z and UTC are +00:00."""
-    if text.upper() in {"Z", "UTC"}:
-        return "+00:00"
-    match = _ZONE.fullmatch(text)
-    if match is None or int(match[2]) > 14 or int(match[3]) > 59:
-        raise argparse.ArgumentTypeError(
-            f"found {text!r}; expected an UTC offset such as +01:00 (names of zones change their offset over the year)"
-        )
-    return f"{match[1]}{match[2]}:{match[3]}"
+    try:
+        return utc_offset_text(parse_utc_offset(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def whole(text: str) -> int:

@@ -1,14 +1,22 @@
-"""How `report` shows figures in a terminal: a block for each source and one for all, or a table of many sources."""
+"""How `report` prints quantities: a block for each source and one for all, or one table."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
+
+from draftmeter.units import AS_PERCENTAGE, DIGITS, is_signed
 
 Figures = Mapping[str, Mapping[str, Any]]
 UNKNOWN = "unknown"
 MOST_BLOCKS = 3
 NARROWEST = 16
 HEADINGS = ("K", "drafts", "accepted", "chance by position", "per step", "intervals", "P10 to P90")
+# Of all quantities, those that a block shows.
+_SHOWN = re.compile(
+    r"k|drafts|draft_tokens|accepted|accepted_over_drafted|(share_through|chance|tokens_per_step_at)_\d+"
+    r"|(emitted_)?tokens_per_step|qualifying|p10|p90"
+)
 POLICY = "at this draft length, if the draft policy is unchanged"
 
 
@@ -49,25 +57,30 @@ def _block(title: str, source: Mapping[str, Any], screen: "_Screen") -> None:
 
 
 def _rows(figures: Figures) -> Iterator[list[str]]:
-    yield ["K", _count(figures["k"])]
-    yield ["drafts", _count(figures["drafts"])]
-    yield ["draft tokens", _count(figures["draft_tokens"])]
-    yield ["accepted", f"{_count(figures['accepted'])} ({_percent(figures['accepted_over_drafted'])} of the draft tokens)"]
-    yield ["tokens per step", f"{_real(figures['tokens_per_step'])} (emitted: {_real(figures['emitted_tokens_per_step'])})"]
+    def shown(name: str) -> str:
+        return _printed(figures, name)
+
+    yield ["K", shown("k")]
+    yield ["drafts", shown("drafts")]
+    yield ["draft tokens", shown("draft_tokens")]
+    yield ["accepted", f"{shown('accepted')} ({shown('accepted_over_drafted')} of the draft tokens)"]
+    yield ["tokens per step", f"{shown('tokens_per_step')} (emitted: {shown('emitted_tokens_per_step')})"]
+    if figures["emitted_tokens_per_step"]["value"] is None and figures["tokens_per_decode_step"]["value"] is not None:
+        yield ["tokens per decode step", f"at most {shown('tokens_per_decode_step')}, over steps with and without a draft"]
     if figures["restarts"]["value"]:
-        yield ["restarts", _count(figures["restarts"])]
+        yield ["restarts", shown("restarts")]
     if figures["intervals"]["value"]:
-        yield ["intervals", f"{_count(figures['intervals'])}, {_count(figures['qualifying'])} of them with enough drafts"]
+        yield ["intervals", f"{shown('intervals')}, {shown('qualifying')} of them with enough drafts"]
         yield ["acceptance, P10 to P90", _spread(figures)]
     if figures["lines_against_counters"]["value"] is not None:
-        yield ["lines against counters", f"{100 * figures['lines_against_counters']['value']:+.2f}%"]
+        yield ["lines against counters", shown("lines_against_counters")]
 
 
 def _by_position(figures: Figures, k: int) -> Iterator[list[str]]:
-    yield ["share through", *(_percent(figures[f"share_through_{n}"]) for n in range(1, k + 1)), "of all drafts"]
-    yield ["chance", *(_percent(figures[f"chance_{n}"]) for n in range(1, k + 1)), "of those accepted so far"]
-    lengths = [figures[f"tokens_per_step_at_{n}"] for n in range(1, k)] + [figures["tokens_per_step"]]
-    yield ["tokens per step", *map(_real, lengths), POLICY]
+    yield ["share through", *(_printed(figures, f"share_through_{n}") for n in range(1, k + 1)), "of all drafts"]
+    yield ["chance", *(_printed(figures, f"chance_{n}") for n in range(1, k + 1)), "of those accepted so far"]
+    lengths = [*(f"tokens_per_step_at_{n}" for n in range(1, k)), "tokens_per_step"]
+    yield ["tokens per step", *(_printed(figures, name) for name in lengths), POLICY]
 
 
 def _rows_of_many(sources: Sequence[Mapping[str, Any]], below: str) -> list[list[str]]:
@@ -79,12 +92,12 @@ def _rows_of_many(sources: Sequence[Mapping[str, Any]], below: str) -> list[list
         rows.append(
             [
                 name if source["model"] is None else f"{name} {source['model']}",
-                _count(figures["k"]),
-                _count(figures["drafts"]),
-                _percent(figures["accepted_over_drafted"]),
-                " ".join(_percent(figures[f"chance_{n}"]) for n in range(1, k + 1)),
-                _real(figures["tokens_per_step"]),
-                f"{_count(figures['qualifying'])} of {_count(figures['intervals'])}",
+                _printed(figures, "k"),
+                _printed(figures, "drafts"),
+                _printed(figures, "accepted_over_drafted"),
+                " ".join(_printed(figures, f"chance_{n}") for n in range(1, k + 1)),
+                _printed(figures, "tokens_per_step"),
+                f"{_printed(figures, 'qualifying')} of {_printed(figures, 'intervals')}",
                 _spread(figures),
             ]
         )
@@ -102,34 +115,27 @@ def _common_folder(names: Sequence[str]) -> str:
 
 def _spread(figures: Figures) -> str:
     known = figures["p10"]["value"] is not None
-    return f"{_percent(figures['p10'])} to {_percent(figures['p90'])}" if known else UNKNOWN
+    return f"{_printed(figures, 'p10')} to {_printed(figures, 'p90')}" if known else UNKNOWN
 
 
 def _reasons(figures: Figures) -> Iterator[str]:
-    """Why figures are unknown, each reason once."""
+    """Why quantities that a block shows are unknown, each reason once."""
     reasons: dict[str, list[str]] = {}
     for name, figure in figures.items():
-        if (
-            figure["value"] is None
-            and figure["unknown"]
-            and name not in {"lines_against_counters", "hours", "restarts", "seconds"}
-        ):
+        if figure["value"] is None and figure["unknown"] and _SHOWN.fullmatch(name):
             reasons.setdefault(figure["unknown"], []).append(name.replace("_", " "))
     for reason, names in reasons.items():
         shown = names if len(names) <= MOST_BLOCKS else [*names[:MOST_BLOCKS], "..."]
         yield f"unknown: {', '.join(shown)}: {reason}"
 
 
-def _count(figure: Mapping[str, Any]) -> str:
-    return UNKNOWN if figure["value"] is None else f"{figure['value']:,.0f}"
-
-
-def _real(figure: Mapping[str, Any]) -> str:
-    return UNKNOWN if figure["value"] is None else f"{figure['value']:.2f}"
-
-
-def _percent(figure: Mapping[str, Any]) -> str:
-    return UNKNOWN if figure["value"] is None else f"{100 * figure['value']:.1f}%"
+def _printed(figures: Figures, name: str) -> str:
+    """A quantity with the digits and the sign of its unit and its name; K is a whole number."""
+    value, unit = figures[name]["value"], figures[name]["unit"]
+    if value is None:
+        return UNKNOWN
+    sign, digits = "+" if is_signed(name, unit) else "", 0 if name == "k" else DIGITS.get(unit, 0)
+    return f"{100 * value:{sign},.{digits}f}%" if unit in AS_PERCENTAGE else f"{value:{sign},.{digits}f}"
 
 
 class _Screen:

@@ -1,14 +1,18 @@
-"""`draftmeter doctor`: what a live server, a config, a log or a record offers a study, and what not."""
+"""`draftmeter doctor`: what a live server, a config, a log or a record offers a study, and what
+not.
+"""
 
 import argparse
 import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from draftmeter.commands.arguments import UnusableInput, add_settings, settings_of
-from draftmeter.commands.availability import Availability
+
+if TYPE_CHECKING:
+    from draftmeter.commands.availability import Availability
 
 POSSIBLE, NOT_POSSIBLE = 0, 1
 LARGEST_CONFIG = 1 << 20
@@ -33,11 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.probe:
         raise UnusableInput(f"--probe is for a live server; found {subject}")
     elif _is_config(Path(subject)):
-        from draftmeter.commands.configs import availabilities_of  # noqa: PLC0415  slow to import
+        from draftmeter.commands.availability import of_config  # noqa: PLC0415  slow to import
 
-        found = availabilities_of(Path(subject))
+        found = of_config(Path(subject))
     else:
-        from draftmeter.commands.offers import of_source  # noqa: PLC0415  slow to import
+        from draftmeter.commands.availability import of_source  # noqa: PLC0415
         from draftmeter.commands.report import read_all  # noqa: PLC0415
 
         sources, _ = read_all([subject], settings_of(arguments))
@@ -59,10 +63,10 @@ def _is_config(path: Path) -> bool:
     return _CONFIG.search(path.read_bytes().decode(errors="replace")) is not None
 
 
-def _of_server(url: str, probe: bool) -> Availability:
-    from draftmeter.commands.offers import of_server  # noqa: PLC0415  slow to import
+def _of_server(url: str, probe: bool) -> "Availability":
+    from draftmeter.commands.availability import of_server  # noqa: PLC0415
     from draftmeter.measure.examine import examine  # noqa: PLC0415
-    from draftmeter.measure.watch.address import API_KEY_VARIABLE, AddressError, parse_address  # noqa: PLC0415
+    from draftmeter.measure.http import API_KEY_VARIABLE, AddressError, parse_address  # noqa: PLC0415
 
     try:
         address = parse_address(url, os.environ.get(API_KEY_VARIABLE))

@@ -94,8 +94,7 @@ def _paths(arguments: argparse.Namespace) -> Sequence[str]:
 
 def _history(arguments: argparse.Namespace) -> Sequence[str]:
     """Fetch the records of a Prometheus server; their folders."""
-    from draftmeter.measure.prometheus_api import HistoryError  # noqa: PLC0415  needed only here
-    from draftmeter.measure.prometheus_history import fetch_history, history_time  # noqa: PLC0415
+    from draftmeter.measure.prometheus_history import HistoryError, fetch_history, history_time  # noqa: PLC0415
 
     try:
         now = time.time()

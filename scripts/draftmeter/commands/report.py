@@ -42,35 +42,49 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def report(sources: "Sequence[Source]", min_drafts: int) -> dict[str, Any]:
-    """The figures of each source, and of all together where that means something, as plain data."""
-    from draftmeter.analyse.headline import as_data, headline  # noqa: PLC0415
-    from draftmeter.analyse.pooling import pooled  # noqa: PLC0415
-    from draftmeter.commands.figures import parts_of  # noqa: PLC0415
+    """The quantities of each source, and of all together where they can be added up."""
+    from draftmeter.analyse.counts import Counts, IntervalSeries, pooled  # noqa: PLC0415
+    from draftmeter.analyse.quantities import (  # noqa: PLC0415
+        as_data,
+        values_of,
+        values_of_intervals,
+        values_of_reading,
+    )
+    from draftmeter.commands.parts import parts_of  # noqa: PLC0415
 
-    parts = [(source, part) for source in sources for part in parts_of(source)]
+    def figures(counts: Counts, series: IntervalSeries | None) -> dict[str, Any]:
+        values = values_of_reading(counts) | values_of(counts) | values_of_intervals(counts, series, min_drafts)
+        return as_data(values, counts)
+
+    found = [(source, parts_of(source)) for source in sources]
+    parts = [(source, part, len(of_source) > 1) for source, of_source in found for part in of_source]
     described = [
         {
             "source": part.name,
-            "model": part.model,
+            "model": part.model if several else None,
             "kind": source.kind,
             "counted_by": part.counts.counted_by,
-            "figures": as_data(headline(part.counts, part.lines, min_drafts)),
+            "figures": figures(part.counts, part.series),
             "notes": list(part.counts.notes),
             "warnings": source.found.get("warnings", []),
             "unknown": source.found.get("unknown", {}),
             "refused": source.found.get("refused_count", 0),
         }
-        for source, part in parts
+        for source, part, several in parts
     ]
     pool: dict[str, Any] | None = None
     if len(parts) > 1:
-        result = pooled([part for _, part in parts])
+        result = pooled([part for _, part, _ in parts])
         if isinstance(result, str):
             pool = {"figures": None, "notes": [], "unknown": result}
         else:
-            counts, lines = result
-            figures = as_data(headline(counts, lines, min_drafts))
-            pool = {"figures": figures, "notes": list(counts.notes), "counted_by": counts.counted_by, "unknown": None}
+            counts, series = result
+            pool = {
+                "figures": figures(counts, series),
+                "notes": list(counts.notes),
+                "counted_by": counts.counted_by,
+                "unknown": None,
+            }
     return {"min_drafts": min_drafts, "sources": described, "pooled": pool}
 
 

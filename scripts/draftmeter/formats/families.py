@@ -36,17 +36,20 @@ GAUGES = {
 # The V0 engine: its counters have V1's names, but its accepted tokens include matches after a rejection.
 V0_FAMILIES = ("spec_decode_draft_acceptance_rate", "spec_decode_efficiency", "spec_decode_num_emitted_tokens")
 DIFFUSION_FAMILIES = ("diffusion_num_denoising_steps",)
-CREATED = "generation_tokens"
-"""The family whose ``_created`` sample says when an engine's counters began; every version of vLLM has the family."""
-
 START_TIME = "process_start_time_seconds"
 
 _FAMILIES = "|".join(sorted((*COUNTERS, *GAUGES, *V0_FAMILIES, *DIFFUSION_FAMILIES), key=len, reverse=True))
-NAME_PATTERN = rf"(?:ray_)?vllm[:_](?:(?:{_FAMILIES})(?:_total)?|{CREATED}_created)"
-"""Every spelling of the families, as a regular expression that Prometheus' own syntax (RE2) reads too."""
+NAME_PATTERN = rf"(?:ray_)?vllm[:_](?:(?:{_FAMILIES})(?:_total)?|generation_tokens_created)"
+"""Every spelling of the families, as a regular expression that Prometheus' own syntax (RE2) reads too.
+
+Of the times at which counters were created it asks for one, of a family that every version has: all of
+them would double what is fetched and kept. In a text that shows others, they are read as well.
+"""
 
 _NAME = re.compile(rf"(?:ray_)?vllm[:_](?P<family>{_FAMILIES})(?P<suffix>_total|_created)?")
-_LINE = re.compile(rf"^[ \t]*(?:{NAME_PATTERN}|{START_TIME})[{{ \t][^\n]*\n", re.MULTILINE)
+_KEPT_LINE = re.compile(rf"^[ \t]*(?:{NAME_PATTERN}|{START_TIME})[{{ \t][^\n]*\n", re.MULTILINE)
+_LINE = re.compile(rf"^[ \t]*(?:(?:ray_)?vllm[:_](?:{_FAMILIES})(?:_total|_created)?|{START_TIME})[{{ \t][^\n]*\n", re.MULTILINE)
+_ANY_SAMPLE = re.compile(r"^[ \t]*[A-Za-z_:][\w:]*(?:\{[^\n]*\})?[ \t]+[-+\d.NI]", re.MULTILINE)
 
 
 class Series(NamedTuple):
@@ -71,16 +74,21 @@ class BadLine(NamedTuple):
 
 
 def relevant_lines(text: str) -> str:
-    """The lines of a /metrics text that draftmeter uses, unchanged and in order; empty if there are none.
+    """The lines of a /metrics text that draftmeter keeps, unchanged and in order; empty if there are none.
 
     Help, types, histograms and other programs' metrics are left out, and so is a last line without its line feed, which
     may be cut short: its number cannot be trusted.
     """
-    return "".join(_LINE.findall(text))
+    return "".join(_KEPT_LINE.findall(text))
+
+
+def has_samples(text: str) -> bool:
+    """Whether any line looks like a sample of a Prometheus text, whoever's metric it is."""
+    return _ANY_SAMPLE.search(text) is not None
 
 
 def read_values(text: str) -> Iterator[Value | BadLine]:
-    """The samples of :func:`relevant_lines`, in order; a line that cannot be read comes as what is wrong with it."""
+    """The samples that draftmeter uses, in order; a line that cannot be read comes as what is wrong with it."""
     for line in _LINE.findall(text):
         try:
             yield _read(line.strip())

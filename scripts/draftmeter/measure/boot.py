@@ -1,4 +1,6 @@
-"""One measuring job: boot a server once, execute the runs that are missing, leave a record for each, write boot.json last."""
+"""One measuring job: boot a server once, execute the runs that are missing, leave a record for
+each, write boot.json last.
+"""
 
 import asyncio
 import signal
@@ -7,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-import aiohttp
-
 from draftmeter.measure.client import ClientError, open_session
-from draftmeter.measure.execute import execute_run
+from draftmeter.measure.http import NotAnswered
 from draftmeter.measure.progress import say
 from draftmeter.measure.prompts import check_prompts
-from draftmeter.measure.scrape import QuietTimeout
+from draftmeter.measure.quiet import QuietTimeout
+from draftmeter.measure.run import execute_run
 from draftmeter.measure.server import RunningServer, ServerError, running_server
 from draftmeter.record.provenance import model_revision
 from draftmeter.record.run import Boot, BootRun, Record, RecordError, Revision, read_record
@@ -21,14 +22,22 @@ from draftmeter.strict import write_json
 from draftmeter.study.plan import BootPlan, RunPlan
 
 
-def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) -> None:
-    """Execute the runs of `plan` for which no complete record exists, and list all of them in `boot_json`.
+def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, draft_json: Path | None = None) -> None:
+    """Execute the runs of `plan` for which no complete record exists, and list all of them in
+    `boot_json`.
 
-    Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new attempt, and finished runs
-    of earlier attempts stay as they are. Raises :class:`ServerError`, :class:`ClientError` or :class:`QuietTimeout`.
+    Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new
+    attempt, and finished runs of earlier attempts stay as they are. Raises :class:`ServerError`,
+    :class:`ClientError` or :class:`QuietTimeout`.
     """
     folder = boot_json.parent
     model_path, revision = model_revision(plan.model_name, model_json)
+    draft_path: str | None = None
+    if plan.server.drafting is not None and plan.server.drafting.model is not None:
+        if draft_json is None:
+            raise ValueError(f"servers.{plan.server_name}.speculative.model: found no model.json of {plan.server.drafting.model}")
+        draft_path, draft = model_revision(plan.server.drafting.model, draft_json)
+        revision = revision.model_copy(update={"draft_revision": draft.revision})
     finished = finished_runs(plan, folder, revision)
     missing = [run for run in plan.runs if run.run not in finished]
     name = f"{plan.server_name}/{plan.boot}"
@@ -40,7 +49,7 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
         attempt_folder = folder / f"attempt-{attempt}"
         attempt_folder.mkdir(parents=True)
         log = logs / f"{plan.server_name}-{plan.boot}-attempt-{attempt}.server.log"
-        with _sigterm_as_exit(), running_server(plan, model_path, log) as server:
+        with _sigterm_as_exit(), running_server(plan, model_path, log, draft_path) as server:
             asyncio.run(_execute_runs(plan, missing, server, revision, attempt_folder))
         finished = finished_runs(plan, folder, revision)
     else:
@@ -58,7 +67,9 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path) 
 
 
 def finished_runs(plan: BootPlan, folder: Path, revision: Revision) -> dict[str, BootRun]:
-    """The complete records of `folder` that belong to this plan and model, by run: the first attempt that has one."""
+    """The complete records of `folder` that belong to this plan and model, by run: the first
+    attempt that has one.
+    """
     found: dict[str, BootRun] = {}
     for attempt_folder in sorted(folder.glob("attempt-*"), key=_attempt_number):
         for run in plan.runs:
@@ -87,11 +98,16 @@ async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServ
             name = f"{plan.server_name}/{plan.boot}: run {number} of {len(runs)} {run.run}"
             try:
                 await execute_run(plan, run, server, revision, session, folder, name)
-            except (ClientError, QuietTimeout, aiohttp.ClientError, TimeoutError) as error:
+            except (ClientError, QuietTimeout, NotAnswered) as error:
                 ending = await _how_it_died(server)
                 if ending is not None:
                     raise ServerError(f"server {plan.server_name}/{plan.boot} died during run {run.run}: {ending}") from error
-                raise ClientError(f"run {run.run}: {error or type(error).__name__}") from error
+                raise ClientError(f"run {run.run}: {_asked(server, error)}") from error
+
+
+def _asked(server: RunningServer, error: Exception) -> str:
+    """What went wrong, and where: an answer that did not come does not say whose it was."""
+    return f"{server.url}/metrics: {error}" if isinstance(error, NotAnswered) else str(error)
 
 
 async def _how_it_died(server: RunningServer) -> str | None:

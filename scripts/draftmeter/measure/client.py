@@ -1,4 +1,6 @@
-"""Send requests to an OpenAI-compatible vLLM server and note what came back: times, counts, hashes; never text on disk."""
+"""Send requests to an OpenAI-compatible vLLM server and note what came back: times, counts, hashes;
+never text on disk.
+"""
 
 import hashlib
 import json
@@ -8,19 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
 
+from draftmeter.measure.http import FAILURES, reason_of
 from draftmeter.measure.prompts import Turn
 from draftmeter.record.run import RequestRow
 from draftmeter.scoring import is_right
 from draftmeter.strict import canonical_json
 from draftmeter.study.schema import Sampling, Workload
 
-# What is not sent is taken from the checkpoint's own generation config, behind the back of the record.
+# What is not sent is taken from the checkpoint's own generation config, behind the back of the
+# record.
 PLAIN = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-# A stream that breaks off, a line that is no event, and aiohttp's own complaints (not all of them are ClientErrors).
-UNREADABLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
-# The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about a megabyte.
+# The first chunk repeats the prompt's token ids on one line: a prompt of 130,000 tokens needs about
+# a megabyte.
 LINE_LIMIT_BYTES = 2**25
 
 
@@ -38,10 +40,12 @@ class Client:
     workload: Workload
 
     async def send(self, turn: Turn, messages: list[dict[str, str]], due: float) -> tuple[RequestRow, str]:
-        """Send one chat request and return its row and the reply's text (kept in memory for the next turn only).
+        """Send one chat request and return its row and the reply's text (kept in memory for the
+        next turn only).
 
-        An answer that refuses the request, breaks off or cannot be read is noted in its row; a server that cannot be
-        reached at all raises :class:`ClientError`, because the run is then lost.
+        An answer that refuses the request, breaks off or cannot be read is noted in its row; a
+        server that cannot be reached at all raises :class:`ClientError`, because the run is then
+        lost.
         """
         body = self._body(turn, messages)
         reply = _Reply()
@@ -49,8 +53,8 @@ class Client:
         try:
             async with self.session.post(f"{self.url}/v1/chat/completions", json=body) as response:
                 error = await _read_reply(response, reply)
-        except UNREADABLE as failure:
-            raise ClientError(f"server {self.url}: request {turn.request_id} failed: {_named(failure)}") from failure
+        except FAILURES as failure:
+            raise ClientError(f"server {self.url}: request {turn.request_id} failed: {reason_of(failure)}") from failure
         return reply.row(turn, body, due, sent, error), reply.text
 
     def _body(self, turn: Turn, messages: list[dict[str, str]]) -> dict[str, Any]:
@@ -80,7 +84,8 @@ class Client:
 def open_session(silence_s: float) -> aiohttp.ClientSession:
     """A session for any number of streams; a stream that stays silent for `silence_s` is given up."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=silence_s)
-    # A kept connection may be closed by the server in the moment in which the next request is written.
+    # A kept connection may be closed by the server in the moment in which the next request is
+    # written.
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     return aiohttp.ClientSession(timeout=timeout, connector=connector, read_bufsize=LINE_LIMIT_BYTES)
 
@@ -115,7 +120,9 @@ class _Reply:
         self.acceptance = (chunk.get("metrics") or {}).get("speculative_decoding") or self.acceptance
 
     def score(self, turn: Turn, error: str | None) -> float | None:
-        """1 for a right reply, 0 for a wrong one; null where nothing is known to be right, or the reply is not whole."""
+        """1 for a right reply, 0 for a wrong one; None where nothing is known to be right, or the
+        reply is not whole.
+        """
         if turn.right_reply is None or error is not None:
             return None
         return float(is_right(self.text, turn.right_reply))
@@ -154,19 +161,17 @@ class _Reply:
 
 
 async def _read_reply(response: aiohttp.ClientResponse, reply: "_Reply") -> str | None:
-    """Read the answer into `reply`; return what was wrong with it, or null."""
+    """Read the answer into `reply`; return what was wrong with it, or None."""
     try:
         if response.status != 200:
             return f"HTTP {response.status}: {_reason(await response.text())}"
         async for event in _events(response):
             reply.take(event, time.time())
-    except UNREADABLE as failure:
-        return f"the stream broke off: {_named(failure)}"
+    except json.JSONDecodeError as failure:
+        return f"the stream broke off: {type(failure).__name__}: a line of it is no JSON"
+    except FAILURES as failure:
+        return f"the stream broke off: {reason_of(failure)}"
     return reply.error or (None if reply.whole else "the stream ended before its last chunk")
-
-
-def _named(failure: Exception) -> str:
-    return f"{type(failure).__name__}: {failure}"
 
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:

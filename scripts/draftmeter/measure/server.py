@@ -1,7 +1,9 @@
-"""Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole group whatever happens."""
+"""Start one vLLM server in a process group of its own, wait until it is healthy, and end the whole
+group whatever happens.
+"""
 
+import asyncio
 import ctypes
-import http.client
 import os
 import re
 import signal
@@ -9,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,14 +19,15 @@ from pathlib import Path
 import psutil
 
 from draftmeter.formats.startup import Startup, read_startup
+from draftmeter.measure.http import NotAnswered, ask, session_to
 from draftmeter.measure.progress import say
 from draftmeter.strict import canonical_json
 from draftmeter.study.plan import BootPlan
 
 HOST = "127.0.0.1"
+HEALTH_TIMEOUT_S = 2.0
 STOP_WAIT_S = 20.0
 TAIL_LINES = 15
-
 
 _NAMED_ERROR = re.compile(r"\b[A-Za-z.]*(?:Error|Exception): .{1,300}")
 
@@ -50,18 +52,21 @@ class RunningServer:
     """What the server said about itself until it was healthy."""
 
     def died(self) -> str | None:
-        """How the server ended, with the tail of its log; null while it runs."""
+        """How the server ended, with the tail of its log; None while it runs."""
         code = self.process.poll()
         return None if code is None else f"{_ending(code)}\n{tail(self.log)}"
 
 
-def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
-    """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this interpreter and its prefix."""
+def server_command(plan: BootPlan, model_path: str, port: int, draft_path: str | None = None) -> list[str]:
+    """The command line that starts the server of a plan. `{python}` and `{prefix}` stand for this
+    interpreter and its prefix.
+    """
     server = plan.server
     command = [_expand(part) for part in server.command]
     command += ["--model", model_path, "--served-model-name", plan.model_name, "--host", HOST, "--port", str(port)]
-    if server.speculative is not None:
-        command += ["--speculative-config", canonical_json(server.speculative), "--per-request-spec-decode-metrics", "detailed"]
+    if server.drafting is not None:
+        config = canonical_json(server.drafting.for_server(draft_path))
+        command += ["--speculative-config", config, "--per-request-spec-decode-metrics", "detailed"]
     for name, value in server.arguments.items():
         if value is True:
             command.append(f"--{name}")
@@ -73,7 +78,9 @@ def server_command(plan: BootPlan, model_path: str, port: int) -> list[str]:
 
 
 def server_environment(plan: BootPlan) -> dict[str, str]:
-    """The variables that the server gets on top of the caller's. Its log speaks UTC, so that no time stamp is ambiguous."""
+    """The variables that the server gets on top of the caller's. Its log speaks UTC, so that no
+    time stamp is ambiguous.
+    """
     environment = {name: _expand(value) for name, value in plan.server.environment.items()}
     environment |= {
         "VLLM_LOGGING_LEVEL": "INFO",
@@ -91,20 +98,23 @@ def server_environment(plan: BootPlan) -> dict[str, str]:
 
 
 def _inherited() -> dict[str, str]:
-    """The caller's environment without vLLM's own variables: what decides a measurement stands in the config."""
+    """The caller's environment without vLLM's own variables: what decides a measurement stands in
+    the config.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
 
 
 @contextmanager
-def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[RunningServer]:
-    """A healthy server for the time of the block. Raises :class:`ServerError` when it does not become healthy.
+def running_server(plan: BootPlan, model_path: str, log: Path, draft_path: str | None = None) -> Iterator[RunningServer]:
+    """A healthy server for the time of the block. Raises :class:`ServerError` when it does not
+    become healthy.
 
-    The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM (which the caller
-    turns into an exception).
+    The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM
+    (which the caller turns into an exception).
     """
     name = f"{plan.server_name}/{plan.boot}"
     port = _port(plan)
-    command = server_command(plan, model_path, port)
+    command = server_command(plan, model_path, port, draft_path)
     environment = server_environment(plan)
     log.parent.mkdir(parents=True, exist_ok=True)
     say(f"{name}: server starts on port {port} (its log: {log})")
@@ -124,7 +134,7 @@ def running_server(plan: BootPlan, model_path: str, log: Path) -> Iterator[Runni
             raise ServerError(f"server {name}: cannot run {command[0]!r}: {error.strerror}") from error
     try:
         url = f"http://{HOST}:{port}"
-        _wait_until_healthy(name, url, process, log, plan.server.start_timeout_s)
+        asyncio.run(_wait_until_healthy(name, url, process, log, plan.server.start_timeout_s))
         start_s = time.monotonic() - started
         say(f"{name}: healthy after {start_s:.0f} s")
         startup = read_startup(log.read_text(errors="replace"))
@@ -147,7 +157,8 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
 def _port(plan: BootPlan) -> int:
     wanted = plan.server.port or 0
     with socket.socket() as probe:
-        # As the server itself does: a port is not taken because connections of an earlier boot still linger on it.
+        # As the server itself does: a port is not taken because connections of an earlier boot
+        # still linger on it.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, wanted))
@@ -159,25 +170,21 @@ def _port(plan: BootPlan) -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
+async def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     said = time.monotonic()
-    # A proxy of the site knows nothing of this machine's loopback interface.
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while time.monotonic() < deadline:
-        code = process.poll()
-        if code is not None:
-            raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
-        try:
-            with direct.open(f"{url}/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except (OSError, http.client.HTTPException):
-            pass
-        if time.monotonic() - said > 10:
-            said = time.monotonic()
-            say(f"{name}: still starting, gives up in {deadline - said:.0f} s")
-        time.sleep(0.5)
+    async with session_to() as session:
+        while time.monotonic() < deadline:
+            code = process.poll()
+            if code is not None:
+                raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
+            with suppress(NotAnswered):
+                await ask(session, f"{url}/health", HEALTH_TIMEOUT_S)
+                return
+            if time.monotonic() - said > 10:
+                said = time.monotonic()
+                say(f"{name}: still starting, gives up in {deadline - said:.0f} s")
+            await asyncio.sleep(0.5)
     raise ServerError(f"server {name}: not healthy after {timeout_s:.0f} s (start_timeout_s); {tail(log)}")
 
 
@@ -186,7 +193,8 @@ def _ending(code: int) -> str:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left the group.
+    """SIGTERM to the group, then SIGKILL to whatever is left of it, including children that left
+    the group.
 
     A second Ctrl-C or SIGTERM must not cut this short: it would leave the server behind.
     """
@@ -230,7 +238,9 @@ def _group_lives(group: int) -> bool:
 
 
 def _end_with_parent() -> None:
-    """Ask Linux to send SIGTERM to the server if this process is killed before it can stop the server itself."""
+    """Ask Linux to send SIGTERM to the server if this process is killed before it can stop the
+    server itself.
+    """
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 

@@ -13,7 +13,9 @@ from draftmeter.study.schema import Sessions
 
 
 async def send_run(client: Client, plan: RunPlan, progress: Progress) -> tuple[list[RequestRow], str]:
-    """Send every request of a run; return their rows in the order of their ids, and the sha256 of all prompts."""
+    """Send every request of a run; return their rows in the order of their ids, and the sha256 of
+    all prompts.
+    """
     if plan.workload.sessions is not None:
         schedule = sessions(plan)
         rows = await _send_sessions(client, plan, schedule, progress)
@@ -26,7 +28,9 @@ async def send_run(client: Client, plan: RunPlan, progress: Progress) -> tuple[l
 
 
 async def _send_streams(client: Client, turns: list[Turn], streams: int, progress: Progress) -> list[RequestRow]:
-    """Keep `streams` requests in flight until all are answered; each is due when its stream is free."""
+    """Keep `streams` requests in flight until all are answered; each is due when its stream is
+    free.
+    """
     waiting = iter(turns)
     rows: list[RequestRow] = []
     progress.expect(len(turns))
@@ -42,10 +46,11 @@ async def _send_streams(client: Client, turns: list[Turn], streams: int, progres
 
 
 async def _send_sessions(client: Client, plan: RunPlan, schedule: list[Session], progress: Progress) -> list[RequestRow]:
-    """Start each session when it is due, its turns one after the other, at most `max_running` requests at a time.
+    """Start each session when it is due, its turns one after the other, at most `max_running`
+    requests at a time.
 
-    A session that has not ended when the duration is over stops after its running request, and one whose conversation
-    has grown to `max_prompt_characters` ends there.
+    A session that has not ended when the duration is over stops after its running request, and one
+    whose conversation has grown to `max_prompt_characters` ends there.
     """
     settings = plan.workload.sessions
     if settings is None or plan.duration_s is None:

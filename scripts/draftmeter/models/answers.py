@@ -14,7 +14,8 @@ def known_answers(study: Study, model_name: str) -> dict[str, Any]:
     model = study.models[model_name]
     if not isinstance(model, KnownAnswerModel):
         raise ValueError(f"models.{model_name}: source is {model.source}; only a known_answer model has known answers")
-    k = next(s.speculative.num_speculative_tokens for s in study.servers.values() if s.model == model_name and s.speculative)
+    drafting = (server.drafting for server in study.servers.values() if server.model == model_name)
+    k = next(one.num_speculative_tokens for one in drafting if one is not None and one.num_speculative_tokens)
     return {
         "model": {"name": model_name, "seed": model.seed, "temperature": model.temperature, "draft_tokens": k},
         "settings": [_answer(model, setting, k) for setting in settings(study)],

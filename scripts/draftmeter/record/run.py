@@ -58,6 +58,8 @@ class Record(Strict):
     boot: str
     attempt: int
     replicate: int
+    place: int | None = None
+    """Of the boot among all boots of the study, in their drawn order; null in records made before boots had one."""
     run: str
     order: int
     fingerprint: str
@@ -74,6 +76,9 @@ class Record(Strict):
     sampling: dict[str, Any]
     streams: int | None
     """Requests kept in flight; null for session traffic, where the number varies."""
+    set_size: int | None = None
+    passes: int | None = None
+    """Passes over so many prompts; null for session traffic, and in records made before runs were passes."""
     prompts_sha256: str
     """Of the user's texts in order; empty until the run is complete."""
     engine: Literal["vllm"] = "vllm"

@@ -8,32 +8,17 @@ import re
 
 from draftmeter.facts import Fact
 from draftmeter.render.facts import NamedFact, RenderError
+from draftmeter.units import AS_PERCENTAGE, DIGITS, SIGNED, is_signed
 
 MINUS = "\N{MINUS SIGN}"
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-# Printed digits after the point. So many tokens are a count or the mean of one; fewer are a rate.
+# So many tokens are a count or the mean of one; fewer are a rate.
 MANY_TOKENS = 100
 MOST_MORE_DIGITS = 2
-DIGITS = {
-    "fraction": 1,
-    "relative": 2,
-    "percentage points": 1,
-    "tokens": 2,
-    "tokens per step": 2,
-    "ratio": 1,
-    "times": 2,
-    "correlation": 2,
-    "p value": 3,
-    "AIC": 1,
-}
 # Times and rates span orders of magnitude: three significant digits, and never more than three after the point.
 SIGNIFICANT = {"s", "min", "h", "drafts per second", "tokens per second"}
-SIGNED = {"relative", "correlation"}
-PERCENT = {"fraction", "relative"}
 SILENT = {"count", "ratio", "correlation", "fraction", "relative", "p value", "AIC"}
-# Differences: their sign is half of what they say, whatever their unit.
-SIGNED_QUANTITY = re.compile(r"(^|_)(rise|slope|minus|difference|gap|error)(_|$)")
 SECONDS_PER_MINUTE = 60
 
 
@@ -80,7 +65,7 @@ def bare(value: float, unit: str, digits: int | None = None, *, signed: bool = F
         digits = min(max(2 - math.floor(math.log10(abs(value))), 0), 3) if value else 0
     if digits is None:
         digits = DIGITS.get(unit, 2)
-    if unit in PERCENT:
+    if unit in AS_PERCENTAGE:
         return percent(value, digits, signed=signed)
     return decimal(value, digits, signed=signed)
 
@@ -107,14 +92,14 @@ def as_printed(value: float, printed: str, unit: str) -> str:
     digits = len(printed.partition(".")[2])
     if "e" in printed:
         return count(value)
-    if unit in PERCENT:
+    if unit in AS_PERCENTAGE:
         return percent(value, max(digits - 2, 0), signed=unit in SIGNED)
     return decimal(value, digits, signed=unit in SIGNED)
 
 
 def is_difference(fact: Fact) -> bool:
     """Whether the sign of a fact is half of what it says, by the name of its quantity."""
-    return isinstance(fact, NamedFact) and SIGNED_QUANTITY.search(fact.key.rpartition(".")[2]) is not None
+    return isinstance(fact, NamedFact) and is_signed(fact.key.rpartition(".")[2], fact.unit)
 
 
 def with_unit(fact: Fact, digits: int | None = None) -> str:

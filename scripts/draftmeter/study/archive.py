@@ -87,8 +87,8 @@ class StoredSource(Strict):
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What lies at an archive's paths."""
+class Material:
+    """What tables are made of: the boots of a study, and whatever else is stored."""
 
     boots: list[Path]
     """boot.json of every boot of a study."""
@@ -99,7 +99,7 @@ class Stored:
     known_answer: Path | None
 
 
-def find_stored(archive: Archive, folder: Path) -> Stored:
+def find_stored(archive: Archive, folder: Path) -> Material:
     """What lies at the archive's paths, taken from `folder`; raise :class:`ConfigError` naming each path that will not do."""
     problems: list[str] = []
     boots: list[Path] = []
@@ -129,7 +129,7 @@ def find_stored(archive: Archive, folder: Path) -> Stored:
         problems.append(f"sources: {file} is given {number} times; give it once, or it counts twice")
     if problems:
         raise ConfigError("\n".join(["the archive is not usable:", *(f"  {problem}" for problem in problems)]))
-    return Stored(boots, others, sorted(files), known)
+    return Material(boots, others, sorted(files), known)
 
 
 def archive_of(

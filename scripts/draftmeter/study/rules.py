@@ -16,6 +16,10 @@ OWN_ARGUMENTS = (
     *("model", "host", "port", "speculative-config", "per-request-spec-decode-metrics", "served-model-name"),
     *("spec-method", "spec-model", "spec-tokens", "disable-log-stats"),
 )
+# Methods whose drafts come from a model of their own. ngram and suffix look into the text, and a
+# model's own head is in its files.
+WITH_DRAFT_MODEL = ("draft_model", "eagle", "eagle3", "medusa", "mlp_speculator")
+WITHOUT_DRAFT_MODEL = ("ngram", "ngram_gpu", "suffix", "mtp")
 OWN_VARIABLES = ("TZ", "VLLM_PLUGINS", "VLLM_LOG_STATS_INTERVAL", "VLLM_LOGGING_LEVEL")
 # The value of a template argument that a request replaces by its own category.
 CATEGORY = "{category}"
@@ -30,6 +34,7 @@ def problems(study: Study) -> list[str]:
         return unknown
     found = [*_kind(study), *_baselines(study), *_ranges(study)]
     for name, server in study.servers.items():
+        found += _speculation(name, server)
         found += [*_server(name, server), *_names_of_arguments(name, server), *_capacity(study, name, server)]
     for name, workload in study.workloads.items():
         found += _categories(study, name, workload)
@@ -41,6 +46,8 @@ def problems(study: Study) -> list[str]:
 def _undefined_names(study: Study) -> Iterator[str]:
     for name, server in study.servers.items():
         yield from undefined(f"servers.{name}.model", server.model, study.models)
+        if server.speculative is not None and server.speculative.model is not None:
+            yield from undefined(f"servers.{name}.speculative.model", server.speculative.model, study.models)
         for run in server.runs:
             yield from undefined(f"servers.{name}.runs", run, study.runs)
     for name, workload in study.workloads.items():
@@ -65,10 +72,14 @@ def _kind(study: Study) -> Iterator[str]:
             f"study.kind: found 'served_model' with known-answer models {models}, and servers {others} of other models; "
             "a served_model study serves another model, and beside it one known-answer model at most, for the calibration"
         )
-    without = [name for name in calibrating if study.servers[name].speculative is None]
+    without = [name for name in calibrating if study.servers[name].drafting is None]
     if without:
-        yield f"servers.{without[0]}.speculative: found null with a known-answer model, of which acceptance alone is known"
-    lengths = {server.speculative.num_speculative_tokens for name in calibrating if (server := study.servers[name]).speculative}
+        yield (
+            f"servers.{without[0]}.speculative: found no speculation with a known-answer model, "
+            "of which acceptance alone is known"
+        )
+    drafting = [study.servers[name].drafting for name in calibrating]
+    lengths = {one.num_speculative_tokens or 0 for one in drafting if one is not None}
     if len(lengths) > 1:
         yield (
             f"servers.*.speculative.num_speculative_tokens: found {sorted(lengths)}; "
@@ -78,9 +89,9 @@ def _kind(study: Study) -> Iterator[str]:
 
 def _baselines(study: Study) -> Iterator[str]:
     """A run without speculation is there to stand beside the same one with it."""
-    measured = {run for server in study.servers.values() if server.speculative for run in server.runs}
+    measured = {run for server in study.servers.values() if server.drafting for run in server.runs}
     for name, server in study.servers.items():
-        alone = [run for run in server.runs if server.speculative is None and run not in measured]
+        alone = [run for run in server.runs if server.drafting is None and run not in measured]
         if alone:
             yield (
                 f"servers.{name}.runs: found {alone} without speculation, and on no server with it; "
@@ -110,6 +121,24 @@ def _server(name: str, server: Server) -> Iterator[str]:
         yield (
             f"servers.{name}.resources.gpu_model: found {asked.gpu_model!r} with gpu: 0; "
             "ask for at least one GPU, or use null for gpu_model"
+        )
+
+
+def _speculation(name: str, server: Server) -> Iterator[str]:
+    """What vLLM would refuse after the start, or take for something else without a word."""
+    drafting, key = server.drafting, f"servers.{name}.speculative"
+    if drafting is None:
+        return
+    if drafting.num_speculative_tokens is None and drafting.method != "suffix":
+        yield f"{key}.num_speculative_tokens: found null with method {drafting.method!r}; suffix alone finds its own length"
+    if drafting.method in WITH_DRAFT_MODEL and drafting.model is None:
+        yield f"{key}.model: found none with method {drafting.method!r}; give the draft model's name among the models"
+    if drafting.method in WITHOUT_DRAFT_MODEL and drafting.model is not None:
+        yield f"{key}.model: found {drafting.model!r} with method {drafting.method!r}, which has no model of its own; drop it"
+    if drafting.model == server.model:
+        yield (
+            f"{key}.model: found {drafting.model!r}, the model that is served: vLLM would use its own head instead (mtp); "
+            "name another model, or use method mtp"
         )
 
 
@@ -179,10 +208,10 @@ def _categories(study: Study, name: str, workload: Workload) -> Iterator[str]:
 
 def _size(name: str, run: Run, workload: Workload) -> Iterator[str]:
     if workload.sessions is not None:
-        if run.duration_s is None or run.requests is not None or run.streams is not None:
-            yield f"runs.{name}: session traffic takes duration_s, and neither requests nor streams"
-    elif run.requests is None or run.streams is None or run.duration_s is not None:
-        yield f"runs.{name}: takes requests and streams, and no duration_s (that is for session traffic)"
+        if run.duration_s is None or run.passes is not None or run.streams is not None:
+            yield f"runs.{name}: session traffic takes duration_s, and neither passes nor streams"
+    elif run.passes is None or run.streams is None or run.duration_s is not None:
+        yield f"runs.{name}: takes passes and streams, and no duration_s (that is for session traffic)"
 
 
 def _report(study: Study) -> Iterator[str]:
@@ -205,10 +234,10 @@ def _report(study: Study) -> Iterator[str]:
                 f"report: workload {row!r} is run by {servers}; a server of a known-answer model only calibrates a served_model "
                 "study and has no row; give it a workload of its own"
             )
-        elif len(servers) > 1:
+        elif len(servers) > 1 and row == production:
             yield (
-                f"report: workload {row!r} is run by the servers {servers}, and its row would pool them; "
-                "give each server a workload of its own"
+                f"report.production: workload {row!r} is run by the servers {servers}, and its intervals are one time series; "
+                "give each server a workload of its own, or name one that a single server runs"
             )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from draftmeter.strict import Strict
 
@@ -84,10 +84,24 @@ Model = Annotated[KnownAnswerModel | FolderModel | HubModel, Field(discriminator
 
 
 class Speculative(Strict):
-    """vLLM's --speculative-config: the drafting method and the draft tokens per step."""
+    """vLLM's --speculative-config: the drafting method, the draft length, and the method's own keys.
+
+    Keys that are not named here go to vLLM as they are, and into the record.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[str, JsonValue]
 
     method: str
-    num_speculative_tokens: Annotated[int, Field(ge=1, le=16)]
+    num_speculative_tokens: Annotated[int, Field(ge=0)] | None
+    """K: draft tokens per step. 0: no speculation. null: what the server resolves; suffix alone does."""
+    model: Name | None = None
+    """For a method with a draft model of its own: its name among the study's models."""
+
+    def for_server(self, draft_path: str | None = None) -> dict[str, JsonValue]:
+        """As vLLM takes it: without what is left out, and with the place of the draft model."""
+        config: dict[str, JsonValue] = {key: value for key, value in self.model_dump().items() if value is not None}
+        return config if draft_path is None else {**config, "model": draft_path}
 
 
 class Resources(Strict):
@@ -109,7 +123,7 @@ class Server(Strict):
     environment: dict[str, str]
     precision: str
     speculative: Speculative | None
-    """null: no speculation; the server is a baseline, and its runs stand beside the same runs of a server with speculation."""
+    """null: no speculation, as with 0 draft tokens. The server is a baseline: its runs stand beside those of servers with it."""
     corrections: bool
     """Whether draftmeter's corrections to the engine may act (they do so only where they find their fault)."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None
@@ -120,6 +134,11 @@ class Server(Strict):
     boots: Count
     runs: Annotated[list[Name], Field(min_length=1)]
     resources: Resources
+
+    @property
+    def drafting(self) -> Speculative | None:
+        """How the server makes drafts; null where it makes none."""
+        return self.speculative if self.speculative and self.speculative.num_speculative_tokens != 0 else None
 
 
 class RandomWords(Strict):
@@ -177,6 +196,8 @@ class Workload(Strict):
     """Known-answer study: the groups of tokens that the workload's requests belong to."""
     sampling: Sampling
     sessions: Sessions | None = None
+    set_size: Count = 16
+    """How many prompts of the set a pass sends, the first ones; not for sessions, which draw from the whole set."""
 
     @property
     def clusters(self) -> Literal["sessions", "prompts"]:
@@ -185,11 +206,11 @@ class Workload(Strict):
 
 
 class Run(Strict):
-    """One workload at one number of streams. Session traffic has a duration, other runs a number of requests."""
+    """One workload at one number of streams. Session traffic has a duration, other runs a number of passes over the prompts."""
 
     workload: Name
     streams: Count | None = None
-    requests: Count | None = None
+    passes: Count | None = None
     duration_s: Positive | None = None
 
 
@@ -243,4 +264,4 @@ class Study(Strict):
 
     def speculating_servers(self, workload: str) -> list[str]:
         """The servers with speculation that run a workload: where its acceptance can be measured."""
-        return [name for name, server in self.servers.items() if server.speculative and workload in self.workloads_of(name)]
+        return [name for name, server in self.servers.items() if server.drafting and workload in self.workloads_of(name)]

@@ -11,9 +11,14 @@ READING_JSON = "reading.json"
 _FOLDERS = {"record.json": STUDY_RECORD, "watch.json": WATCHED_RECORD, "boot.json": BOOT, READING_JSON: TABLES}
 
 _COMMENT = re.compile(rb"#( (HELP|TYPE|UNIT|EOF)\b.*)?")
+# A number may be followed by a time, in milliseconds or (OpenMetrics) in seconds with a fraction.
 _SAMPLE = re.compile(
-    rb"[A-Za-z_:][\w:]*(\{.*\})?[ \t]+[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+|NaN|Inf)([ \t]+-?\d+)?[ \t]*(# .*)?"
+    rb"[A-Za-z_:][\w:]*(\{.*\})?[ \t]+[-+]?(\d+(\.\d*)?([eE][-+]?\d+)?|\.\d+|NaN|Inf)"
+    rb"([ \t]+-?\d+(\.\d*)?([eE][-+]?\d+)?)?[ \t]*(# .*)?"
 )
+_VLLM_SAMPLE = re.compile(rb"(ray_)?vllm[:_]")
+# The level that an entry of a log carries.
+_LOG_ENTRY = re.compile(rb"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 # Archives and compressions that are not opened here, by their first bytes.
 _UNOPENED = {
     b"\xfd7zXZ\x00": "compressed with xz",
@@ -43,13 +48,23 @@ def unopened(head: bytes) -> str | None:
 
 
 def kind_of_text(head: bytes, whole: bool) -> str:
-    """METRICS if every line of `head` is a line of a Prometheus exposition, else TEXT: a log, or nothing of ours.
+    """METRICS if `head` is made of lines of a Prometheus text, else TEXT: a log, or nothing of ours.
 
-    `head` is the start of the text; `whole`: it is all of it, so that its last line counts as well.
+    Among samples of vLLM, fewer lines of something else (a date, a bad line) are let through unless
+    one is a log's. `head` is the start of the text, `whole`: it is all of it. A last line without its
+    line feed, which may be cut, does not decide where there are others.
     """
     lines = head.splitlines()
-    if not whole and lines and not head.endswith(b"\n"):
+    if lines and not head.endswith((b"\n", b"\r")) and not (whole and len(lines) == 1):
         lines = lines[:-1]
     lines = [line.strip() for line in lines if line.strip()]
-    samples = [line for line in lines if not _COMMENT.fullmatch(line)]
-    return METRICS if lines and all(_SAMPLE.fullmatch(line) for line in samples) else TEXT
+    foreign: list[bytes] = []
+    of_vllm = 0
+    for line in lines:
+        if _SAMPLE.fullmatch(line):
+            of_vllm += _VLLM_SAMPLE.match(line) is not None
+        elif not _COMMENT.fullmatch(line):
+            foreign.append(line)
+    if not foreign:
+        return METRICS if lines else TEXT
+    return METRICS if of_vllm > len(foreign) and not any(map(_LOG_ENTRY.search, foreign)) else TEXT

@@ -14,8 +14,8 @@ from draftmeter.collect.reading.settings import Settings
 from draftmeter.collect.reading.source import STUDY, WATCHED, Row, Source, unusable
 from draftmeter.collect.reading.sums import rows_of_lines
 from draftmeter.formats.counter_series import CounterResult, CounterSeries, counter_series
-from draftmeter.formats.exposition import read_exposition
 from draftmeter.formats.log import Known, LogReading, read_log
+from draftmeter.formats.metrics import read_metrics
 from draftmeter.record.run import open_raw, read_raw, read_record, read_requests
 from draftmeter.record.watched import SERVER_LOG, Watched, read_scrapes, read_watched
 
@@ -26,7 +26,7 @@ def read_study_record(name: str, folder: Path) -> Source:
     """Read a complete record of a study: counters after less before, the intervals of its log, its requests."""
     try:
         record = read_record(folder)
-        scrapes = [read_exposition(read_raw(folder, f"metrics-{moment}.prom")) for moment in ("before", "after")]
+        scrapes = [read_metrics(read_raw(folder, f"metrics-{moment}.prom")) for moment in ("before", "after")]
         end = record.end or record.start
         result, _ = counter_series([record.start.timestamp(), end.timestamp()], scrapes)
         k = next((part.counters.k for part in result.parts), None)
@@ -92,7 +92,7 @@ def _differences(series: CounterSeries, folder: Path) -> tuple[list[pa.Table], i
         if scrape.text is None:
             failed += 1
             continue
-        rows += series.add(scrape.t, read_exposition(scrape.text))
+        rows += series.add(scrape.t, read_metrics(scrape.text))
         if len(rows) >= ROWS_AT_ONCE:
             tables.append(_table(rows))
             rows = []

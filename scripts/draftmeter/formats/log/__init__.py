@@ -1,7 +1,18 @@
 """Logs of vLLM servers of any version, carried here in any way: their statistics lines, and nothing else of them."""
 
-from draftmeter.formats.log.found import Known, LogFound, RefusedRecord
-from draftmeter.formats.log.reading import LogReading, read_log
-from draftmeter.formats.log.text import is_statistics_line, statistics_text
+from draftmeter.formats.log.entry import is_statistics_line, statistics_text
+from draftmeter.formats.log.found import LogFound, RefusedEntry
+from draftmeter.formats.log.known import Known
+from draftmeter.formats.log.read import LogReading, read_log
+from draftmeter.formats.log.wordings import WORDS
 
-__all__ = ["Known", "LogFound", "LogReading", "RefusedRecord", "is_statistics_line", "read_log", "statistics_text"]
+__all__ = [
+    "WORDS",
+    "Known",
+    "LogFound",
+    "LogReading",
+    "RefusedEntry",
+    "is_statistics_line",
+    "read_log",
+    "statistics_text",
+]

@@ -13,11 +13,9 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.formats.log.found import Known, parse_zone, zone_text
-from draftmeter.formats.log.heads import read_iso
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from draftmeter.formats.log.counts import Floats, Ints
+from draftmeter.formats.log.known import Known
+from draftmeter.formats.utc_offset import LARGEST_UTC_OFFSET_S, parse_utc_offset, utc_offset_text
 
 NO_TIME = -1
 NO_OFFSET = -1_000_000
@@ -26,7 +24,7 @@ LEAP_YEAR_S = 366 * DAY_S
 _LEAP_DAY_S = (31 + 28) * DAY_S
 _MONTH_STARTS = np.cumsum([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _QUARTER_HOUR_S = 900
-_WESTMOST_S, _EASTMOST_S = -12 * 3600, 14 * 3600
+_WESTMOST_S = -12 * 3600
 # Years that are tried to bring a line nearest to a known time.
 _YEARS_AROUND = 8
 
@@ -59,12 +57,21 @@ def read_stamps(stamps: NDArray[np.bytes_], isos: NDArray[np.bytes_]) -> Stamps:
     seconds = np.where(digits[:, 0] >= 0, seconds, NO_TIME)
     utc, ahead, year = np.full(n, np.nan), np.full(n, NO_OFFSET, np.int64), np.zeros(n, np.int64)
     for index in np.flatnonzero(isos != b"").tolist():
-        if (read := read_iso(isos[index])) is not None:
+        if (read := _read_iso(isos[index])) is not None:
             time, zoned = read
             utc[index] = time.timestamp() if zoned else np.nan
             if seconds[index] != NO_TIME:
                 ahead[index], year[index] = _compare(int(seconds[index]), time) if zoned else (NO_OFFSET, time.year)
     return Stamps(seconds, utc, ahead, year)
+
+
+def _read_iso(text: bytes) -> tuple[datetime, bool] | None:
+    """The time of a container's or journal's stamp, to the second, and whether it says its zone; None if it is none."""
+    try:
+        time = datetime.fromisoformat(text.decode("ascii").replace(",", ".")).replace(microsecond=0)
+        return (time, False) if time.tzinfo is None else (time.astimezone(UTC), True)
+    except (ValueError, OverflowError):  # no such day; a zone leads out of the calendar
+        return None
 
 
 def _compare(second: int, time: datetime) -> tuple[int, int]:
@@ -75,7 +82,7 @@ def _compare(second: int, time: datetime) -> tuple[int, int]:
     year = min(years, key=lambda year: abs(apart[year]))
     # The line is a little older than its container's stamp.
     ahead = _QUARTER_HOUR_S * round(apart[year] / _QUARTER_HOUR_S)
-    return (ahead, year) if _WESTMOST_S <= ahead <= _EASTMOST_S else (NO_OFFSET, 0)
+    return (ahead, year) if _WESTMOST_S <= ahead <= LARGEST_UTC_OFFSET_S else (NO_OFFSET, 0)
 
 
 @dataclass(slots=True)
@@ -148,10 +155,11 @@ def settle(clock: Clock, known: Known) -> Calendar:
     problems = []
     likely = clock.offsets.most_common(1)[0][0] if clock.offsets else None
     if known.zone is not None:
-        ahead, zone_from = int(parse_zone(known.zone).utcoffset(None).total_seconds()), "given"
+        ahead, zone_from = parse_utc_offset(known.zone), "given"
         if likely is not None and likely != ahead:
             problems.append(
-                f"time zone: {known.zone} was given, but the time stamps of the container or journal say {zone_text(likely)}"
+                f"time zone: {known.zone} was given, but the time stamps of the container or journal say "
+                f"{utc_offset_text(likely)}"
             )
     elif likely is not None:
         ahead, zone_from = likely, "the time stamps of the container or journal, which name their zone"
@@ -161,7 +169,7 @@ def settle(clock: Clock, known: Known) -> Calendar:
     if first_year is not None and any(not _possible(first_year + passed) for passed in clock.leap_days):
         problems.append(f"time: a line is of 29 February; counted from {first_year}, the year of the first line, there is none")
     by_line = known.zone is None and likely is not None
-    return Calendar(ahead, zone_text(ahead), zone_from, by_line, first_year, year_from, tuple(problems))
+    return Calendar(ahead, utc_offset_text(ahead), zone_from, by_line, first_year, year_from, tuple(problems))
 
 
 def _settle_year(clock: Clock, known: Known, ahead: int) -> tuple[int | None, str]:

@@ -23,7 +23,7 @@ class PrintedLines:
     """What n lines print. `mean` in hundredths, `rates` (n, K) in thousandths with ABSENT past the line's positions,
     `share` (accepted / drafted) in thousandths, `accepted_speed` and `drafted_speed` in tokens/s (nan: not printed).
 
-    `k` is each line's K, ABSENT where nothing tells it. `whole`: its rates are those of all K positions.
+    `k` is each line's K, ABSENT where it is unknown. `whole`: its rates are those of all K positions.
     `with_bonus`: its mean is known to count the token that every step gives besides the accepted ones.
     """
 
@@ -142,7 +142,7 @@ def _fit_rates(lines: PrintedLines, inside: Bools, full: Ints) -> tuple[Ints, In
 
 
 def _estimate(lines: PrintedLines, bonus: Ints, k: Ints, inside: Bools) -> tuple[Ints, Bools]:
-    """Drafts from the mean where drafts may have been short (the end of the context, a grammar); -1 where nothing tells.
+    """Drafts from the mean where drafts may have been short (the end of the context, a grammar); -1 where unknown.
 
     Also whether any number of drafts, from Drafted / K to one for each drafted token, agrees with the mean and the rates.
     """

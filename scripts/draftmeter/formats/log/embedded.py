@@ -7,7 +7,7 @@ A logged prompt is not: what a plain line quotes keeps its escapes, and only key
 import re
 from dataclasses import dataclass
 
-from draftmeter.formats.log.heads import ISO, NO_OUTER, Outer, read_outer, without_colours
+from draftmeter.formats.log.head import ISO, NO_OUTER, Outer, read_outer, without_colours
 from draftmeter.formats.log.window import Line, Window
 
 _JSON = re.compile(rb'[ \t]*(?:[\[{][\[{ \t]*)?"')

@@ -1,10 +1,37 @@
-"""A piece of the file with what surrounds it: lines are found in it by position."""
+"""A stream of bytes to windows, and the places in each at which an entry of the statistics may stand.
 
+Entries are rare, so what counts is how fast the rest is passed over: a few literal words are
+searched, nothing else is looked at. A word that was broken over two lines is found in the text
+without its white space; that is done until the first whole entry shows that the file is not
+wrapped, and wherever an entry is broken.
+"""
+
+import ctypes
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
 
-# A record is some 400 bytes; a line is looked at up to this far from a place in it.
+import numpy as np
+
+from draftmeter.formats.log.head import FILES, without_colours
+from draftmeter.formats.log.wordings import BEGINNINGS, WORDS
+
+Data = bytes | bytearray
+Find = Callable[[Data, bytes, int, int], list[int]]
+
+CHUNK = 1 << 19
+# An entry is some 400 bytes; a line is looked at up to this far from a place in it.
 REACH = 6_000
+MARGIN = 2 * REACH
 _OPENING = 200
+_SQUEEZED = tuple(word.replace(b" ", b"") for word in WORDS)
+_FILES = tuple(file + b".py:" for file in FILES)
+_WHITE = b" \t\r\n"
+_IS_INK = np.ones(256, bool)
+_IS_INK[list(_WHITE)] = False
+_LONGEST_BEGINNING = 120
+_AFTER_FILE = re.compile(rb"(?:%s)\.py:\d*(?:\] ?(?P<begun>.*))?" % b"|".join(FILES), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +103,132 @@ def opening_at(window: Window, place: int) -> bytes | None:
     if start == place:
         return None if place else window.opening
     return window.opening if start == 0 and window.opening is not None else bytes(window.data[start : start + _OPENING])
+
+
+def windows(stream: BinaryIO) -> Iterator[Window]:
+    """The stream in windows that overlap by a margin, so that every place has what surrounds it.
+
+    All windows share one buffer: a window's data hold until the next is asked for.
+    """
+    buffer = bytearray(CHUNK + 2 * MARGIN)
+    filled = base = low = 0
+    opening: bytes | None = None
+    while True:
+        filled = _fill(stream, buffer, filled)
+        last = filled < len(buffer)
+        high = filled if last else filled - MARGIN
+        window = Window(buffer[:filled] if last else buffer, base, low, high, opening, last)
+        yield window
+        if last:
+            return
+        start = high - MARGIN
+        opening = opening_at(window, start)
+        filled -= start
+        buffer[:filled] = buffer[start:]
+        base, low = base + start, high - start
+
+
+def _fill(stream: BinaryIO, buffer: bytearray, filled: int) -> int:
+    """Read on into the buffer until it is full or the stream ends; return how much of it is filled then."""
+    readinto = getattr(stream, "readinto", None)
+    view = memoryview(buffer)
+    while filled < len(buffer):
+        if readinto is not None:
+            length = readinto(view[filled:]) or 0
+        else:
+            part = stream.read(len(buffer) - filled)
+            length = len(part)
+            view[filled : filled + length] = part
+        if length == 0:
+            break
+        filled += length
+    return filled
+
+
+class Places(NamedTuple):
+    """Where in a window's data the words of an entry stand whole, in order: of speculation lines as all
+    versions since April 2025 print them, of older ones, and of Engine lines."""
+
+    speculation: list[int]
+    others: list[int]
+    engines: list[int]
+
+    def all(self) -> list[int]:
+        """All places in order."""
+        return sorted((*self.speculation, *self.others, *self.engines))
+
+
+def find_places(window: Window, low: int) -> Places:
+    """The places of a window from `low` on."""
+    return Places(*(find_all(window.data, word, max(window.low, low), window.high + len(word) - 1) for word in WORDS))
+
+
+def broken_places(window: Window) -> list[int]:
+    """Where the words of an entry, or the file name in the head before them, are broken by the end of a line."""
+    # The ends of lines within a JSON string, at the same places.
+    data = window.data.replace(rb"\n", b"\n\n")
+    squeezed = data.translate(None, _WHITE)
+    found = [at for word in (*_SQUEEZED, *_FILES) for at in find_all(squeezed, word, 0, len(squeezed))]
+    if not found:
+        return []
+    ink = np.flatnonzero(_IS_INK[np.frombuffer(data, np.uint8)])
+    broken = []
+    for at in sorted(ink[found].tolist()):
+        if not window.low <= at < window.high or data.startswith(WORDS, at):
+            continue
+        if data.startswith(_FILES, at):
+            end = data.find(b"\n", at, at + _LONGEST_BEGINNING)
+            if end < 0 or not _begins_entry(bytes(data[at:end])):
+                continue
+        broken.append(at)
+    return broken
+
+
+def _begins_entry(text: bytes) -> bool:
+    """True if a line that ends with `text`, from a file name on, breaks a head or the beginning of an entry."""
+    match = _AFTER_FILE.fullmatch(without_colours(text).rstrip())
+    begun = b"" if match is None else re.sub(rb"\d+", b"0", match["begun"] or b"")
+    return match is not None and any(beginning.startswith(begun) for beginning in BEGINNINGS)
+
+
+def find_all_in_python(data: Data, word: bytes, low: int, high: int) -> list[int]:
+    """Where `word` begins in data[low:high], in order and without overlap."""
+    found = []
+    at = data.find(word, low, high)
+    while at >= 0:
+        found.append(at)
+        at = data.find(word, at + len(word), high)
+    return found
+
+
+def _with_memmem() -> Find | None:
+    """The same with memmem; None where the C library has none."""
+    try:
+        memmem = ctypes.CDLL(None).memmem
+    except (AttributeError, OSError, TypeError):
+        return None
+    memmem.restype = ctypes.c_void_p
+    memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+
+    def find_all(data: Data, word: bytes, low: int, high: int) -> list[int]:
+        if not data:
+            return []
+        if isinstance(data, bytearray):
+            begin = ctypes.addressof(ctypes.c_char.from_buffer(data))
+        else:
+            begin = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+        end, length = begin + min(high, len(data)), len(word)
+        found = []
+        at = begin + low
+        while at + length <= end:
+            at = memmem(at, end - at, word, length)
+            if at is None:
+                break
+            found.append(at - begin)
+            at += length
+        return found
+
+    return find_all
+
+
+find_all: Find = _with_memmem() or find_all_in_python

@@ -1,15 +1,18 @@
-"""What the statistics logger of each vLLM version prints, and the numbers that a record of it gives.
+"""What the statistics logger of each vLLM version prints, and the numbers that an entry of it gives.
 
-A speculation record is a name ("SpecDecoding metrics: ", "Speculative metrics: ") and pairs; an Engine line is
-"Engine 000: ", "2 Engines Aggregated: " or nothing (versions before 0.8.3), and pairs.
+An entry is what the logger prints on one line. A speculation line is a name ("SpecDecoding metrics:
+", "Speculative metrics: ") and key-values; an Engine line is "Engine 000: ", "2 Engines Aggregated:
+" or nothing (versions before 0.8.3), and key-values. A wording is written here once: everything
+that looks for entries is made from it.
 """
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from draftmeter.formats.log.pairs import (
+from draftmeter.formats.log.key_values import (
     FRACTION,
     MEAN,
     NUMBER,
@@ -20,7 +23,7 @@ from draftmeter.formats.log.pairs import (
     SPEED,
     TOKENS,
     Grammar,
-    Pairs,
+    KeyValues,
     Shape,
     State,
 )
@@ -34,9 +37,10 @@ CUMULATIVE = "V0 cumulative"
 
 # Counts up to 10^15 stay exact in every computation.
 DIGITS = 15
+_ANY_DIGITS = re.compile(rb"\d+")
 MOST_POSITIONS = 256
 
-# How the list of rates ends: more text follows it; it ends the record; it was cut.
+# How the list of rates ends: more text follows it; it ends the entry; it was cut.
 RATES_WHOLE, RATES_LAST, RATES_CUT = 0, 1, 2
 
 _FETCHES = Shape(
@@ -51,7 +55,7 @@ _OPTIONAL = {
     "External prefix cache hit rate": (PERCENT, "%"),
     "MM cache hit rate": (PERCENT, "%"),
 }
-_DEVICES = ("GPU", "CPU", "TPU", "XPU", "HPU", "NPU", "NEURON", "MUSA")
+_OTHER_DEVICES = ("CPU", "TPU", "XPU", "HPU", "NPU", "NEURON", "MUSA")
 
 NEW = Grammar(
     {
@@ -86,15 +90,61 @@ ENGINE = Grammar(
         "Waiting": ("waiting", REQUESTS),
         "Pending": ("waiting", REQUESTS),
         "Swapped": ("swapped", REQUESTS),
-        **{f"{device} KV cache usage": (f"{device} usage", PERCENT) for device in _DEVICES},
+        "GPU KV cache usage": ("kv_usage", PERCENT),
+        **{f"{device} KV cache usage": (f"{device} kv_usage", PERCENT) for device in _OTHER_DEVICES},
         "Prefix cache hit rate": ("prefix_hits", PERCENT),
         **{key: (key, shape) for key, (shape, _) in _OPTIONAL.items()},
     }
 )
 
 
+# The beginnings of entries. Of an Engine line it is what follows its label, which may be missing.
+NEW_NAME, OLD_NAME, ENGINE_NAME = b"SpecDecoding metrics: ", b"Speculative metrics: ", b"Avg prompt throughput: "
+WORDS = (NEW_NAME, OLD_NAME, ENGINE_NAME)
+_LABEL = rb"(?P<label>Engine \d{1,6}|\d{1,6} Engines Aggregated): "
+BEGINNINGS = (*WORDS, b"Engine 0: " + ENGINE_NAME, b"0 Engines Aggregated: " + ENGINE_NAME)
+_BEGINNING = b"(?P<name>%s|%s)|(?:%s)?(?=%s)" % (NEW_NAME, OLD_NAME, _LABEL, ENGINE_NAME)
+BEGINNING = re.compile(_BEGINNING)
+LOOSE_BEGINNING = re.compile(_BEGINNING.replace(b" ", b" *"))
+
+# The name of an entry of which the end of the file cut off the rest.
+NAME_BEGUN = re.compile(
+    rb"metrics\.py:\d+\] (?:%s)\Z"
+    % b"|".join(name[:end] for name in (NEW_NAME, OLD_NAME) for end in range(len("Spec"), len(name)))
+)
+# The end of a speculation line of any version, of which the rest may be cut off.
+SPECULATION_END = re.compile(
+    rb"(?:%s)\s*\Z" % b"|".join(NEW.pattern(key) for key in ("Drafted", "Per-position acceptance rate", "Draft acceptance rate"))
+)
+
+# Entries as most logs have them: those since 0.10.2, with no key beyond these.
+_SPECULATION_KEYS = (
+    "Mean acceptance length",
+    "Accepted throughput",
+    "Drafted throughput",
+    "Accepted",
+    "Drafted",
+    "Per-position acceptance rate",
+    "Avg Draft acceptance rate",
+)
+_ENGINE_KEYS = (
+    "Avg prompt throughput",
+    "Avg generation throughput",
+    "Running",
+    "Waiting",
+    "GPU KV cache usage",
+)
+_LATER_ENGINE_KEYS = ("Prefix cache hit rate",)
+# The pattern of each, and the columns of its groups.
+USUAL_SPECULATION = NEW_NAME + NEW.pattern(*_SPECULATION_KEYS)
+USUAL_SPECULATION_COLUMNS = NEW.columns(*_SPECULATION_KEYS)
+_ON_GPU = _LABEL + ENGINE.pattern(*_ENGINE_KEYS, optional=_LATER_ENGINE_KEYS)
+USUAL_ENGINE = _ON_GPU.replace(b"GPU", b"(?:%s)" % "|".join(("GPU", *_OTHER_DEVICES)).encode())
+USUAL_ENGINE_COLUMNS = ["label", *ENGINE.columns(*_ENGINE_KEYS, *_LATER_ENGINE_KEYS)]
+
+
 class Speculation(NamedTuple):
-    """What one speculation record prints; b"" is what it leaves out. Ratios keep their printed digits."""
+    """What one speculation line prints; b"" is what it leaves out. Ratios keep their printed digits."""
 
     wording: str
     mean: bytes
@@ -103,8 +153,8 @@ class Speculation(NamedTuple):
     accepted: bytes
     drafted: bytes
     rates: bytes  # "0.799,0.646"
-    rates_end: int
     share: bytes  # accepted / drafted: percent with one decimal, or a fraction with three
+    rates_end: int
     extra: str  # a JSON object of the unknown keys, or ""
 
 
@@ -121,75 +171,74 @@ class EngineLine(NamedTuple):
     extra: str
 
 
-class Reading(NamedTuple):
-    """A record (or None), how its text ends, why it is refused, and how many of its keys are unknown."""
+# The printed values among their fields.
+SPECULATION_COLUMNS = Speculation._fields[1:-2]
+ENGINE_COLUMNS = EngineLine._fields[1:-1]
 
-    record: Speculation | EngineLine | None
+
+class Reading(NamedTuple):
+    """An entry (or None), how its text ends, why it is refused, and how many of its keys are unknown."""
+
+    entry: Speculation | EngineLine | None
     state: State
     problem: str
     unknown: int = 0
 
 
 def read_speculation(name: bytes, text: bytes, *, loose: bool = False) -> Reading:
-    """Read the pairs after `name`. A record that is cut after its counts is a record of what is whole."""
+    """Read the key-values after `name`. A line that is cut after its counts gives what is whole of it."""
     old = name.startswith(b"Speculative")
     if old and text.rstrip(b" ").endswith(b"."):
         text = text.rstrip(b" ").removesuffix(b".")
-    pairs = (OLD if old else NEW).read(text, loose=loose)
-    if pairs.state is State.BAD:
-        return Reading(None, State.BAD, pairs.problem)
-    values = pairs.values
+    found = (OLD if old else NEW).read(text, loose=loose)
+    if found.state is State.BAD:
+        return Reading(None, State.BAD, found.problem)
+    values = found.values
     if old and {"efficiency", "emitted", "k"} & values.keys():
-        return Reading(_record(CUMULATIVE, pairs), pairs.state, "")
+        return Reading(_speculation(CUMULATIVE, found), found.state, "")
     if "accepted" not in values or "drafted" not in values:
         return Reading(None, State.CUT, "cut before its counts")
-    record = _record(_family(values, old), pairs)
-    if problem := _problem(record, "drafted" in pairs.open):
+    line = _speculation(_family(values, old), found)
+    if problem := _problem(line, "drafted" in found.open):
         return Reading(None, *problem)
     # The wording of March 2025 ends with a comma.
-    whole = old and not pairs.open and values.keys() == {"share", "accepted", "drafted"}
-    return Reading(record, State.WHOLE if whole else pairs.state, "", len(pairs.extra))
+    whole = old and not found.open and values.keys() == {"share", "accepted", "drafted"}
+    return Reading(line, State.WHOLE if whole else found.state, "", len(found.extra))
 
 
-def read_engine_line(engine: str, text: bytes, *, loose: bool = False) -> Reading:
-    """Read the pairs of an Engine line, from "Avg prompt throughput" on."""
-    pairs = ENGINE.read(text.rstrip(b" ").removesuffix(b"."), loose=loose)
-    if pairs.state is State.BAD:
-        return Reading(None, State.BAD, f"Engine line: {pairs.problem}")
-    values = pairs.values
+def read_engine_line(label: bytes, text: bytes, *, loose: bool = False) -> Reading:
+    """Read the key-values of an Engine line, from "Avg prompt throughput" on; `label` is b"" where it has none."""
+    found = ENGINE.read(text.rstrip(b" ").removesuffix(b"."), loose=loose)
+    if found.state is State.BAD:
+        return Reading(None, State.BAD, f"Engine line: {found.problem}")
+    values = found.values
     if any(len(values.get(count, b"")) > DIGITS for count in ("running", "waiting")):
         return Reading(None, State.BAD, "Engine line: a number of requests that no server has")
-    usages = [value for column, value in values.items() if column.endswith(" usage")]
-    record = EngineLine(
-        engine=engine,
-        prompt_speed=values.get("prompt_speed", b""),
-        generation_speed=values.get("generation_speed", b""),
-        running=values.get("running", b""),
-        waiting=values.get("waiting", b""),
-        kv_usage=usages[0] if usages else b"",
-        prefix_hits=values.get("prefix_hits", b""),
-        extra=_json(pairs.extra | {key: values[key].decode() + unit for key, (_, unit) in _OPTIONAL.items() if key in values}),
+    # An engine that names several devices names its own first.
+    usages = [value for column, value in values.items() if column.endswith("kv_usage")]
+    line = EngineLine(
+        engine=engine_name(label),
+        **{column: values.get(column, b"") for column in ENGINE_COLUMNS} | {"kv_usage": usages[0] if usages else b""},
+        extra=_json(found.extra | {key: values[key].decode() + unit for key, (_, unit) in _OPTIONAL.items() if key in values}),
     )
-    return Reading(record, pairs.state, "", len(pairs.extra))
+    return Reading(line, found.state, "", len(found.extra))
 
 
-def _record(wording: str, pairs: Pairs) -> Speculation:
-    values = pairs.values
+def engine_name(label: bytes) -> str:
+    """The engine of a label such as "Engine 000" or "2 Engines Aggregated": "0", "2 aggregated"; "" without a label."""
+    digits = _ANY_DIGITS.search(label)
+    if digits is None:
+        return ""
+    return f"{int(digits[0])} aggregated" if b"Aggregated" in label else str(int(digits[0]))
+
+
+def _speculation(wording: str, found: KeyValues) -> Speculation:
+    values = found.values
     rates_end = RATES_WHOLE
-    if "rates" in pairs.open:
-        rates_end = RATES_CUT if pairs.state is State.CUT else RATES_LAST
-    return Speculation(
-        wording=wording,
-        mean=values.get("mean", b""),
-        accepted_speed=values.get("accepted_speed", b""),
-        drafted_speed=values.get("drafted_speed", b""),
-        accepted=values.get("accepted", b""),
-        drafted=values.get("drafted", b""),
-        rates=values.get("rates", b""),
-        rates_end=rates_end,
-        share=values.get("share", b""),
-        extra=_json(pairs.extra),
-    )
+    if "rates" in found.open:
+        rates_end = RATES_CUT if found.state is State.CUT else RATES_LAST
+    printed = {column: values.get(column, b"") for column in SPECULATION_COLUMNS}
+    return Speculation(wording, **printed, rates_end=rates_end, extra=_json(found.extra))
 
 
 def _family(values: Mapping[str, bytes], old: bool) -> str:
@@ -199,36 +248,36 @@ def _family(values: Mapping[str, bytes], old: bool) -> str:
         return THROUGHPUTS
     if "mean" not in values:
         return APRIL_2025
-    # The order of the pairs is that of the text: versions before 0.10.2 print the rate first.
+    # The order of the columns is that of the text: versions before 0.10.2 print the rate first.
     order = list(values)
     return RATE_FIRST if "share" in values and order.index("share") < order.index("mean") else THROUGHPUTS
 
 
-def _problem(record: Speculation, open_count: bool) -> tuple[State, str] | None:
+def _problem(line: Speculation, open_count: bool) -> tuple[State, str] | None:
     """Why the counts are not those of an interval; `open_count`: further digits may have followed the drafted tokens."""
-    if max(map(len, (record.accepted, record.drafted, record.mean, record.share))) > DIGITS:
+    if max(map(len, (line.accepted, line.drafted, line.mean, line.share))) > DIGITS:
         return State.BAD, "a number that no interval has"
-    if open_count and not _confirmed(record):
+    if open_count and not _confirmed(line):
         return State.CUT, "cut within the number of drafted tokens, and no printed ratio confirms it"
-    accepted, drafted = int(record.accepted), int(record.drafted)
+    accepted, drafted = int(line.accepted), int(line.drafted)
     if accepted > drafted:
         return State.BAD, f"{accepted} accepted of {drafted} drafted tokens"
-    if record.rates.count(b",") >= MOST_POSITIONS:
+    if line.rates.count(b",") >= MOST_POSITIONS:
         return State.BAD, f"more than {MOST_POSITIONS} positions"
     return None
 
 
-def _confirmed(record: Speculation) -> bool:
+def _confirmed(line: Speculation) -> bool:
     """True if a printed ratio leaves no room for further digits of the drafted tokens."""
-    accepted, drafted = int(record.accepted), int(record.drafted)
+    accepted, drafted = int(line.accepted), int(line.drafted)
     if accepted == 0 or drafted == 0:
         return False
-    share = record.share
+    share = line.share
     if share not in (b"", b"nan") and float(share) > 0:
         ratio = accepted / drafted
         return share.decode() in (f"{100 * ratio:.1f}", f"{ratio:.3f}")
-    if record.accepted_speed and record.drafted_speed:
-        speeds = float(record.accepted_speed), float(record.drafted_speed)
+    if line.accepted_speed and line.drafted_speed:
+        speeds = float(line.accepted_speed), float(line.drafted_speed)
         if all(math.isfinite(speed) and speed >= 0.1 for speed in speeds):
             return abs(accepted * speeds[1] - drafted * speeds[0]) <= 0.0051 * (accepted + drafted)
     return False

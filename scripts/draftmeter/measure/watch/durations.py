@@ -2,7 +2,7 @@
 
 import re
 
-_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _PART = r"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?"
 _DURATION = re.compile("".join(_PART.format(unit=unit) for unit in _UNITS))
 
@@ -12,9 +12,11 @@ class DurationError(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration: numbers with the units d, h, m, s in this order, each at most once ("1h30m", "0.5s").
+    """Seconds of a duration: numbers with the units w, d, h, m, s in this order, each at most once
+    ("1h30m", "0.5s").
 
-    Raises :class:`DurationError` for anything else, a number without a unit and a duration of 0 included.
+    Raises :class:`DurationError` for anything else, a number without a unit and a duration of 0
+    included.
     """
     match = _DURATION.fullmatch(text.strip())
     seconds = 0.0 if match is None else sum(float(match[unit] or 0) * size for unit, size in _UNITS.items())

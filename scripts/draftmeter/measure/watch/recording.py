@@ -1,11 +1,16 @@
-"""The writer of a watched record: opens or continues it, appends scrapes, keeps watch.json up to date."""
+"""The writer of a watched record: holds or continues it, appends scrapes, keeps watch.json up to
+date.
+"""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from draftmeter.measure.watch.lock import LOCK
+from filelock import FileLock, Timeout
+
 from draftmeter.record.watched import (
     SCRAPES,
     WATCH_JSON,
@@ -18,13 +23,15 @@ from draftmeter.record.watched import (
     write_watched,
 )
 
+LOCK = "watch.lock"
 BLOCK_BYTES = 2**16
 
 
 def read_continued(folder: Path, url: str, every_s: float | None, zone: str | None) -> Watched | None:
-    """The record in `folder` that a watch of `url` would continue; null if there is none yet.
+    """The record in `folder` that a watch of `url` would continue; None if there is none yet.
 
-    Raises :class:`WatchedError` if something else is there, or the record of another server, pace or zone.
+    Raises :class:`WatchedError` if something else is there, or the record of another server, pace
+    or zone.
     """
     if folder.exists() and not folder.is_dir():
         raise WatchedError(f"--out: {folder} is a file; expected a folder, new or of an earlier watch")
@@ -40,6 +47,31 @@ def read_continued(folder: Path, url: str, every_s: float | None, zone: str | No
     if zone is not None and found.time_zone_from == "--zone" and zone != found.time_zone:
         raise WatchedError(f"--zone: {folder} has {found.time_zone}, not {zone}; leave --zone out, or give another folder")
     return found
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold `folder` for the time of the block. Raises :class:`WatchedError` with the process that
+    holds it already.
+
+    The kernel gives the lock back when its process ends, so that a file left behind by a kill holds
+    nobody up. The number in the file is only for the message.
+    """
+    path = folder / LOCK
+    lock = FileLock(path, fallback_to_soft=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        holder = path.read_text(errors="replace").strip() if path.exists() else ""
+        raise WatchedError(
+            f"{folder}: process {holder or 'unknown'} is writing this record; end it first, or give another --out"
+        ) from None
+    try:
+        path.write_text(f"{os.getpid()}\n")
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
 
 
 class Recording:
@@ -86,7 +118,9 @@ def _is_left_over(name: str) -> bool:
 
 
 def open_to_append(path: Path) -> int:
-    """Open a file of lines to append to it. A last line that a kill cut short is removed, or it would spoil the next one."""
+    """Open a file of lines to append to it. A last line that a kill cut short is removed, or it
+    would spoil the next one.
+    """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     size = os.fstat(file).st_size
     end = size
