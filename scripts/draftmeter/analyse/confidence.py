@@ -34,8 +34,6 @@ class Confidence:
     unknown: str | None
     words: str = ""
     """What the estimates rest on."""
-    form: str = ""
-    """How an interval was made, where it is the same for all quantities."""
     lacking: str = ""
     """Why a quantity that is not among the estimates has no interval."""
 
@@ -49,10 +47,8 @@ class Confidence:
         return value - (found.value - found.low), value + (found.high - found.value), None
 
     def method(self, name: str) -> str:
-        """How the interval of the quantity `name` was made, in words."""
-        found = self.estimates.get(name)
-        form = self.form if found is None else found.method
-        return f"{form}, {self.words}"
+        """How the interval of the quantity `name`, which has one, was made, in words."""
+        return f"{self.estimates[name].method}, {self.words}"
 
 
 def confidence_in(counts: Counts, requests: Requests, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
@@ -91,7 +87,6 @@ def _by_cluster(counts: Counts, requests: Requests, k: int, confidence: float) -
         equality=pooled.equality,
         unknown=None,
         words=_words(f"own requests {requests.words}", cover),
-        form=f"{confidence:.0%} t interval, linearised",
         lacking="no interval: own requests do not show it",
     )
 
