@@ -28,7 +28,7 @@ low: the share of all traffics with a wrong interval is then the other thing to 
 ## Every statistic
 
 Coverage in percent, in brackets the percent of traffics that have an interval. Below 93% is marked with !, and with !!
-where that is more than two standard errors away. Names are those of `draftmeter.stats.survey.Survey`.
+where that is more than two standard errors away. Names are those of `draftmeter.stats.interval_statistics.IntervalStatistics`.
 
 {rows}
 """

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from coverage_table import table
 
-from draftmeter.stats.lines import Lines, lines
+from draftmeter.stats.interval_statistics import IntervalStatistics, Settings, interval_statistics
+from draftmeter.stats.intervals import IntervalSeries, interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay, Server, Traffic, simulate
-from draftmeter.stats.survey import Settings, Survey, survey
 
 RESULTS = Path(__file__).parent / "results"
 LENGTHS = (300, 1000, 3558)
@@ -46,12 +46,12 @@ class Count:
     half_widths: list[float] = field(default_factory=list)
 
 
-def as_lines(traffic: Traffic, qualifying: int | None) -> Lines:
+def as_series(traffic: Traffic, qualifying: int | None) -> IntervalSeries:
     """The lines up to the one that makes the wanted number of qualifying ones."""
     end = len(traffic.end)
     if qualifying is not None:
         end = int(np.flatnonzero(np.cumsum(traffic.drafts >= MIN_DRAFTS) >= qualifying)[0]) + 1
-    return lines(
+    return interval_series(
         traffic.end[:end],
         traffic.drafts[:end],
         traffic.accepted[:end],
@@ -62,21 +62,22 @@ def as_lines(traffic: Traffic, qualifying: int | None) -> Lines:
     )
 
 
-def ends(found: Survey) -> Iterator[tuple[str, float | None, float | None, float | None]]:
+def ends(found: IntervalStatistics) -> Iterator[tuple[str, float | None, float | None, float | None]]:
     """Name, value, low and high of every figure with an interval."""
     for name, one in found.estimates.items():
         if not name.startswith("dispersion."):
             yield name, one.value, one.low, one.high
     spread = found.overdispersion
     for name, one in (("true sd of acceptance", spread.acceptance), *_positions(spread.positions)):
-        yield name, one.sd, one.low, one.high
+        yield name, one.value, one.low, one.high
     if found.regression is not None:
-        yield "slope on running", found.regression.slope, found.regression.slope_low, found.regression.slope_high
+        slope = found.regression.slope
+        yield "slope on running", slope.value, slope.low, slope.high
     fits = {1: found.decay.one, 2: found.decay.two}
     chosen = fits[found.decay.chosen] if found.decay.chosen else None
     if chosen is not None:
         for name, one in zip(DECAY_TIMES[len(chosen.components)], chosen.components, strict=True):
-            yield name, one.time_s, one.time_low_s, one.time_high_s
+            yield name, one.time_s.value, one.time_s.low, one.time_s.high
 
 
 def _positions(positions: tuple) -> list:
@@ -86,7 +87,7 @@ def _positions(positions: tuple) -> list:
 def truth(server: Server) -> dict[str, float]:
     """Each figure over a traffic so long that its own error does not count; the planted value where one was planted."""
     traffic = simulate(server, TRUTH_SLOTS, np.random.default_rng(1))
-    found = survey(as_lines(traffic, None), Settings(min_drafts=MIN_DRAFTS, resamples=2))
+    found = interval_statistics(as_series(traffic, None), Settings(min_drafts=MIN_DRAFTS, resamples=2))
     values = {name: value for name, value, _, _ in ends(found) if value is not None}
     chosen = traffic.drafts >= MIN_DRAFTS
     true_acceptance = np.cumprod(traffic.chances[chosen], axis=1).mean(axis=1)
@@ -106,7 +107,7 @@ def one_traffic(server: Server, qualifying: int, resamples: int, seed: int) -> l
     rng = np.random.default_rng([qualifying, seed])
     traffic = simulate(server, int(qualifying / 0.3) + 300, rng)
     settings = Settings(min_drafts=MIN_DRAFTS, resamples=resamples, seed=seed)
-    return [(name, low, high) for name, _, low, high in ends(survey(as_lines(traffic, qualifying), settings))]
+    return [(name, low, high) for name, _, low, high in ends(interval_statistics(as_series(traffic, qualifying), settings))]
 
 
 def study(

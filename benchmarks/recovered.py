@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from draftmeter.stats.lines import lines
-from draftmeter.stats.resample import BlockEstimate
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.interval_statistics import IntervalStatistics, Settings, interval_statistics
+from draftmeter.stats.intervals import interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Traffic, simulate
-from draftmeter.stats.survey import Settings, Survey, survey
 
 RESULTS = Path(__file__).parent / "results"
 PUBLISHED = Path(__file__).parents[1] / "config" / "published.yaml"
@@ -35,9 +35,9 @@ class Row:
     half_unit: float
     """Half of the last digit printed."""
     name: str
-    """Of the survey's estimate."""
+    """Of the estimate."""
 
-    def verdict(self, found: BlockEstimate) -> str:
+    def verdict(self, found: Estimate) -> str:
         """Whether the recovered figure rounds to the printed one, or its interval holds it."""
         if found.value is not None and abs(found.value - self.published) <= self.half_unit:
             return "rounds to it"
@@ -79,9 +79,9 @@ def rows(production: dict[str, Any]) -> Iterator[Row]:
             yield Row(f"{fifth} fifth, chance at {k}", chance, 0.0005, f"fifth_{number}.chance_{k}")
 
 
-def surveyed(traffic: Traffic, resamples: int) -> Survey:
-    """The survey of a simulated log."""
-    made = lines(
+def statistics_of(traffic: Traffic, resamples: int) -> IntervalStatistics:
+    """The interval statistics of a simulated log."""
+    made = interval_series(
         traffic.end,
         traffic.drafts,
         traffic.accepted,
@@ -90,15 +90,15 @@ def surveyed(traffic: Traffic, resamples: int) -> Survey:
         accepted_at=traffic.accepted_at,
         running=traffic.running,
     )
-    return survey(made, Settings(resamples=resamples, seed=SEED))
+    return interval_statistics(made, Settings(resamples=resamples, seed=SEED))
 
 
 def compare(resamples: int = 2000, truth_slots: int = TRUTH_SLOTS) -> list[dict[str, str]]:
     """One row for each figure, with the columns of COLUMNS."""
     production = yaml.safe_load(PUBLISHED.read_text())["production"]
     slots = int(HOURS * 3600 / PUBLISHED_LIKE.interval_s)
-    found = surveyed(simulate(PUBLISHED_LIKE, slots, np.random.default_rng(SEED)), resamples)
-    planted = surveyed(simulate(PUBLISHED_LIKE, truth_slots, np.random.default_rng(SEED + 1)), 2)
+    found = statistics_of(simulate(PUBLISHED_LIKE, slots, np.random.default_rng(SEED)), resamples)
+    planted = statistics_of(simulate(PUBLISHED_LIKE, truth_slots, np.random.default_rng(SEED + 1)), 2)
     result = []
     for row in rows(production):
         one = found.estimates[row.name]

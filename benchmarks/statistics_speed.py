@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from draftmeter.stats.lines import lines
+from draftmeter.stats.interval_statistics import Settings, interval_statistics
+from draftmeter.stats.intervals import interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, simulate
-from draftmeter.stats.survey import Settings, survey
 
 RESULTS = Path(__file__).parent / "results"
 YEAR = 3_153_600
@@ -25,13 +25,13 @@ MOST_BYTES = 2e9
 
 
 def measure(length: int) -> None:
-    """Print seconds and the most memory (bytes) of one survey of `length` lines; the lines themselves count as memory."""
+    """Print seconds and the most memory (bytes) of the statistics of `length` intervals; these themselves count as memory."""
     traffic = simulate(PUBLISHED_LIKE, int(length * 1.9), np.random.default_rng(0))
     columns = [column[:length].copy() for column in (traffic.end, traffic.drafts, traffic.accepted_at, traffic.running)]
     del traffic
     end, drafts, accepted_at, running = columns
     start = time.perf_counter()
-    made = lines(
+    made = interval_series(
         end,
         drafts,
         accepted_at.sum(axis=1),
@@ -40,7 +40,7 @@ def measure(length: int) -> None:
         accepted_at=accepted_at,
         running=running,
     )
-    found = survey(made, Settings(resamples=RESAMPLES))
+    found = interval_statistics(made, Settings(resamples=RESAMPLES))
     seconds = time.perf_counter() - start
     print(len(made), seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, len(found.estimates))
 
@@ -62,7 +62,7 @@ def main() -> None:
     text = [
         "# Speed of the statistics",
         "",
-        f"Every figure of `draftmeter.stats.survey` ({measured[-1][3]} with resampled intervals) with {RESAMPLES} resamples; "
+        f"All of `draftmeter.stats.interval_statistics` ({measured[-1][3]} with resampled intervals) with {RESAMPLES} resamples; "
         f"`python benchmarks/statistics_speed.py` writes this file. To stay below, for a year of ten-second intervals: "
         f"{MOST_SECONDS:.0f} s and {MOST_BYTES / 1e9:.0f} GB.",
         "",

@@ -17,7 +17,7 @@ from draftmeter.analyse.estimates import estimate
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.facts import PRODUCTION_INTERVALS, Findings, Structure
-from draftmeter.stats.uncertainty import ratio_of_sums
+from draftmeter.stats.ratios import ratio_of_sums
 from draftmeter.study.schema import Study
 
 STUDY = small_study()

@@ -19,7 +19,7 @@ from draftmeter.render.facts import Facts, RenderError
 from draftmeter.render.figure_tables import Moment, read_times
 from draftmeter.render.figures import draw_figure2, mean_width_s, moving_means, time_ticks
 from draftmeter.render.style import save_figure
-from draftmeter.stats.lines import lines
+from draftmeter.stats.intervals import interval_series
 
 FORMS = ("svg", "pdf", "png")
 
@@ -87,7 +87,7 @@ def log_of(
     drafted = 10.0 * drafts
     accepted = np.round(acceptance * drafted)
     n, every = len(end), np.ones(len(end), dtype=bool)
-    found = lines(end, drafts, accepted, drafted, window_s=10.0, running=running, series=series)
+    found = interval_series(end, drafts, accepted, drafted, window_s=10.0, running=running, series=series)
     return WorkloadIntervals(pd.DataFrame(index=range(n)), found, "", every, every, ~every)
 
 

@@ -1,4 +1,4 @@
-"""Facts of intervals against the survey that they come from, the curves for the figures, and categories of requests."""
+"""Facts of intervals against the statistics that they come from, the curves for the figures, and categories of requests."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def facts(found: IntervalEstimates) -> dict[str, Fact]:
     return interval_facts(found, 3, fifth_facts(found, 3), None, [100, 1000])
 
 
-def test_estimates_are_those_of_the_survey_in_the_units_of_the_note(found: IntervalEstimates, facts: dict[str, Fact]) -> None:
+def test_estimates_are_those_of_the_statistics_in_the_units_of_the_note(found: IntervalEstimates, facts: dict[str, Fact]) -> None:
     assert found.survey is not None
     estimates = found.survey.estimates
     same = {"p10": "t500.p10", "t100.variance_ratio": "t100.variance_ratio", "running_2": "running.2", "running_0": "running.0",
@@ -56,15 +56,15 @@ def test_estimates_are_those_of_the_survey_in_the_units_of_the_note(found: Inter
     plan = found.survey.planning
     assert plan is not None
     one = facts["planning_minutes"]
-    assert (one.value, one.low, one.high) == pytest.approx((plan.minutes, plan.minutes_low, plan.minutes_high))
+    assert (one.value, one.low, one.high) == pytest.approx((plan.minutes.value, plan.minutes.low, plan.minutes.high))
     assert facts["effective_drafts"].value == pytest.approx(plan.effective_drafts)
     split = found.survey.overdispersion
-    assert facts["between_sd_pp"].value == pytest.approx(100 * split.acceptance.sd)
+    assert facts["between_sd_pp"].value == pytest.approx(100 * split.acceptance.value)
     assert facts["dispersion_2"].low == pytest.approx(100 * split.positions[1].low)
-    assert facts["intraclass_2"].low < split.positions[1].intraclass < facts["intraclass_2"].high
+    assert facts["intraclass_2"].low < split.intraclass[1] < facts["intraclass_2"].high
     fit = found.survey.regression
     assert fit is not None
-    assert (facts["load_slope_pp"].low, facts["load_slope_pp"].high) == pytest.approx((100 * fit.slope_low, 100 * fit.slope_high))
+    assert (facts["load_slope_pp"].low, facts["load_slope_pp"].high) == pytest.approx((100 * fit.slope.low, 100 * fit.slope.high))
     assert "Newey and West" in facts["load_slope_pp"].method
     assert facts["fifth_2.equal_chances_p"].value == pytest.approx(found.survey.equality_in_fifths[1].p_value)
     assert facts["fifth_4.equal_chance_1"].value == pytest.approx(found.survey.equal_chances[3][0])

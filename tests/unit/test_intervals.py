@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from draftmeter.stats.acceptance import CountsError
+from draftmeter.stats.acceptance import CountsError, accepted_variance
 from draftmeter.stats.intervals import (
     IntervalsError,
-    accepted_variance,
     groups_by_acceptance,
     hours_covered,
     qualifying,

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from draftmeter.stats.autocorrelation import autocorrelation_curve, curve_lags, fit_decay
 from draftmeter.stats.blocks import plan_blocks
-from draftmeter.stats.intervals import nearest_at_lag
-from draftmeter.stats.lines import Lines, lines
+from draftmeter.stats.intervals import IntervalSeries, interval_series, nearest_at_lag
+from draftmeter.stats.memory import autocorrelation_curve, curve_lags, fit_decay
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay, Server, simulate
 
 
@@ -16,11 +15,11 @@ def server(*decays: Decay) -> Server:
     return replace(PUBLISHED_LIKE, decays=decays)
 
 
-def traffic(planted: Server, slots: int, seed: int) -> Lines:
+def traffic(planted: Server, slots: int, seed: int) -> IntervalSeries:
     t = simulate(planted, slots, np.random.default_rng(seed))
     # A clock that wanders by a tenth of a second, and Unix times.
     end = 1.7e9 + t.end + np.random.default_rng(seed).normal(0, 0.1, len(t.end))
-    return lines(end, t.drafts, t.accepted, t.drafted, window_s=10, accepted_at=t.accepted_at, running=t.running)
+    return interval_series(end, t.drafts, t.accepted, t.drafted, window_s=10, accepted_at=t.accepted_at, running=t.running)
 
 
 def test_the_curve_is_the_autocorrelation_at_each_lag() -> None:
@@ -29,14 +28,14 @@ def test_the_curve_is_the_autocorrelation_at_each_lag() -> None:
     blocks = plan_blocks(np.where(chosen, made.acceptance, 0.6))
     lags = (10.0, 30.0, 300.0, 600.0)
     curve = autocorrelation_curve(blocks, made, chosen, lags, 10.0, "r.")
-    for lag, value, pairs, name in zip(lags, curve.part.values, curve.pairs, curve.part.names, strict=True):
+    for lag, value, pairs, name in zip(lags, curve.sums.values, curve.pairs, curve.sums.names, strict=True):
         earlier, later = nearest_at_lag(made.end[chosen], lag, 10.0)
         exact = np.corrcoef(made.acceptance[chosen][earlier], made.acceptance[chosen][later])[0, 1]
         assert (value, pairs, name) == (pytest.approx(exact), len(earlier), f"r.{lag:g}")
 
 
 def test_pairs_never_join_two_series() -> None:
-    made = lines(
+    made = interval_series(
         [10.0, 20, 30, 40, 50, 60],
         [600.0] * 6,
         [900.0, 1000, 1100, 950, 1050, 1200],
@@ -46,7 +45,7 @@ def test_pairs_never_join_two_series() -> None:
     )
     every = np.ones(6, dtype=bool)
     curve = autocorrelation_curve(plan_blocks(made.acceptance), made, every, (10.0, 30.0), 10.0, "")
-    assert curve.pairs == (4, 0) and np.isnan(curve.part.values[1])
+    assert curve.pairs == (4, 0) and np.isnan(curve.sums.values[1])
 
 
 def test_pairs_respect_gaps() -> None:
@@ -62,9 +61,9 @@ def test_pairs_respect_gaps() -> None:
 def test_too_few_pairs_or_no_variation_have_no_correlation() -> None:
     def curve(acceptance: list[float]) -> float:
         n = len(acceptance)
-        made = lines(10.0 * np.arange(n), [600.0] * n, 1800 * np.array(acceptance), [1800.0] * n, window_s=10)
+        made = interval_series(10.0 * np.arange(n), [600.0] * n, 1800 * np.array(acceptance), [1800.0] * n, window_s=10)
         blocks = plan_blocks(made.acceptance)
-        return autocorrelation_curve(blocks, made, np.ones(n, dtype=bool), (10.0,), 10.0, "").part.values[0]
+        return autocorrelation_curve(blocks, made, np.ones(n, dtype=bool), (10.0,), 10.0, "").sums.values[0]
 
     assert np.isnan(curve([0.5, 0.6, 0.7])) and np.isnan(curve([0.5] * 9))
     assert curve([0.5, 0.6, 0.7, 0.8]) == pytest.approx(1)
@@ -80,10 +79,10 @@ def test_planted_memory_is_recovered_across_gaps() -> None:
     keep = rng.random(n) < 0.6
     times = (1e9 + 10.0 * np.arange(n) + rng.uniform(-2, 2, n))[keep]
     acceptance = (0.5 + 0.05 * x[keep]).clip(0, 1)
-    made = lines(times, np.full(len(times), 600.0), 1800 * acceptance, np.full(len(times), 1800.0), window_s=10)
+    made = interval_series(times, np.full(len(times), 600.0), 1800 * acceptance, np.full(len(times), 1800.0), window_s=10)
     lags = (10.0, 30.0, 100.0)
     found = autocorrelation_curve(plan_blocks(acceptance), made, np.ones(len(times), dtype=bool), lags, 10.0, "")
-    for lag, value, pairs in zip(lags, found.part.values, found.pairs, strict=True):
+    for lag, value, pairs in zip(lags, found.sums.values, found.pairs, strict=True):
         assert value == pytest.approx(phi ** (lag / 10), abs=0.03) and pairs == pytest.approx(0.36 * n, rel=0.05)
 
 
@@ -111,7 +110,7 @@ def fitted(planted: Server, seed: int, slots: int = 10_404):
     chosen = made.at_least(500)
     blocks = plan_blocks(np.where(chosen, made.acceptance, 0.6))
     curve = autocorrelation_curve(blocks, made, chosen, curve_lags(10.0), 10.0, "")
-    return fit_decay(curve.lags_s, curve.part.values, curve.pairs, 10.0, int(chosen.sum()), 0.95)
+    return fit_decay(curve.lags_s, curve.sums.values, curve.pairs, 10.0, int(chosen.sum()), 0.95)
 
 
 def test_two_planted_decays_are_found_and_told_from_one() -> None:
@@ -120,9 +119,9 @@ def test_two_planted_decays_are_found_and_told_from_one() -> None:
         found = fitted(PUBLISHED_LIKE, seed)
         assert found.chosen == 2 and found.two.aic < found.one.aic
         short, long = found.two.components
-        hits += short.time_low_s <= 11 <= short.time_high_s
-        hits += long.time_low_s <= 300 <= long.time_high_s
-        assert short.weight_low <= short.weight <= short.weight_high
+        hits += short.time_s.low <= 11 <= short.time_s.high
+        hits += long.time_s.low <= 300 <= long.time_s.high
+        assert short.weight.low <= short.weight.value <= short.weight.high
     assert hits >= 15
 
 
@@ -132,7 +131,7 @@ def test_one_planted_decay_is_not_made_into_two() -> None:
         found = fitted(server(Decay(0.8, 60)), seed)
         chosen.append(found.chosen)
         (only,) = found.one.components
-        hits += only.time_low_s <= 60 <= only.time_high_s
+        hits += only.time_s.low <= 60 <= only.time_s.high
     assert chosen.count(1) >= 10 and hits >= 9
 
 
@@ -140,7 +139,7 @@ def test_a_component_that_may_not_be_there_has_no_time() -> None:
     found = fitted(server(), 3)
     (only,) = found.one.components
     assert found.chosen == 1
-    assert only.weight < 0.2 or (only.time_low_s is None and only.time_high_s is None)
+    assert only.weight.value < 0.2 or (only.time_s.low is None and only.time_s.high is None)
 
 
 def test_too_few_lags_are_unknown() -> None:

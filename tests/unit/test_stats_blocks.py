@@ -64,8 +64,8 @@ def test_plan_leaves_plenty_of_blocks_and_no_cell_crosses_boots() -> None:
     blocks = plan_blocks(rng.normal(size=(6000, 2)), boot)
     assert blocks.n / blocks.length == pytest.approx(0.3 * np.sqrt(6000), rel=0.01)
     assert set(blocks.boots) == {0, 1, 2}
-    assert np.array_equal(blocks.boots[blocks.cell_of_line()], np.repeat([0, 1, 2], [2000, 1500, 2500]))
-    assert blocks.cell_lines < blocks.length / 30
+    assert np.array_equal(blocks.boots[blocks.cell_of_interval()], np.repeat([0, 1, 2], [2000, 1500, 2500]))
+    assert blocks.cell_size < blocks.length / 30
     few = plan_blocks(rng.normal(size=(300, 1)))
     assert few.cells == 300 and few.length >= 300 / 20
 
@@ -73,14 +73,14 @@ def test_plan_leaves_plenty_of_blocks_and_no_cell_crosses_boots() -> None:
 def test_a_year_of_lines_has_few_cells() -> None:
     blocks = plan_blocks(np.random.default_rng(7).normal(size=1_000_000))
     assert blocks.cells <= 8192
-    assert blocks.length / 2 > 4 * blocks.cell_lines
+    assert blocks.length / 2 > 4 * blocks.cell_size
 
 
 def test_sums_and_histograms_by_cell() -> None:
     blocks = plan_blocks(np.random.default_rng(8).normal(size=5000))
     x = np.random.default_rng(9).normal(size=5000)
     codes = np.where(x > 1, -1, (x > 0).astype(np.int64))
-    cell = blocks.cell_of_line()
+    cell = blocks.cell_of_interval()
     assert blocks.sums(x)[:, 0] == pytest.approx(np.bincount(cell, x))
     assert blocks.sums(np.column_stack([x, x**2])).sum(axis=0) == pytest.approx([x.sum(), (x**2).sum()])
     counts = blocks.histogram(codes, 2)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from draftmeter.stats.clusters import Clusters, ClustersError, clusters_of, scatter
-from draftmeter.stats.uncertainty import ratio_of_sums
+from draftmeter.stats.ratios import Clusters, RatiosError, clusters_of, ratio_of_sums, scatter
 
 
 def table(prompts: int, boots: int) -> Clusters:
@@ -35,9 +34,9 @@ def test_what_is_too_little_is_said() -> None:
 
 
 def test_labels_that_fit_no_rows_are_refused() -> None:
-    with pytest.raises(ClustersError, match="one label of both for each row"):
+    with pytest.raises(RatiosError, match="one label of both for each row"):
         clusters_of([1, 2, 3], [1, 2])
-    with pytest.raises(ClustersError, match="needs one label"):
+    with pytest.raises(RatiosError, match="needs one label"):
         clusters_of([[1, 2]])
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from draftmeter.stats.blocks import plan_blocks
-from draftmeter.stats.histograms import bins_of, groups_part, percentile_part
-from draftmeter.stats.intervals import groups_by_acceptance
+from draftmeter.stats.intervals import groups_by_acceptance, interval_series
 from draftmeter.stats.resample import FRACTION, LOG
+from draftmeter.stats.sums import bins_of, group_sums, percentile_sums
 
 
 @pytest.mark.parametrize("n", [3, 50, 199, 2000, 300_000])
@@ -48,12 +48,12 @@ def test_percentile_part_has_the_exact_values() -> None:
     x = np.random.default_rng(1).uniform(1, 4, 900)
     chosen = x > 1.5
     blocks = plan_blocks(x)
-    part = percentile_part(blocks, x, chosen, ("a", "b", "c"), LOG)
+    part = percentile_sums(blocks, x, chosen, ("a", "b", "c"), LOG)
     low, high = np.percentile(x[chosen], [10, 90])
     assert part.values == pytest.approx((low, high, high / low))
-    assert part.function(part.sums.sum(axis=0)[None])[0] == pytest.approx((low, high, high / low), rel=0.01)
+    assert part.function(part.by_cell.sum(axis=0)[None])[0] == pytest.approx((low, high, high / low), rel=0.01)
     assert part.scales == (LOG, LOG, LOG) and part.presence.sum(axis=0) == pytest.approx([chosen.sum()] * 3)
-    assert percentile_part(blocks, x, chosen, ("a", "b"), FRACTION).names == ("a", "b")
+    assert percentile_sums(blocks, x, chosen, ("a", "b"), FRACTION).names == ("a", "b")
 
 
 def test_groups_part_agrees_with_groups_of_the_lines() -> None:
@@ -67,10 +67,11 @@ def test_groups_part_agrees_with_groups_of_the_lines() -> None:
     acceptance = at.sum(axis=1) / (2 * drafts)
     chosen = drafts >= 500
     blocks = plan_blocks(acceptance)
-    part = groups_part(blocks, acceptance, chosen, drafts.astype(float), at, "fifth_")
+    series = interval_series(np.arange(3000), drafts, at.sum(axis=1), 2 * drafts, window_s=1, accepted_at=at)
+    part = group_sums(blocks, series, chosen, "fifth_")
     exact = groups_by_acceptance(acceptance[chosen], drafts[chosen], at[chosen])
     found = dict(zip(part.names, part.values, strict=True))
-    resampled = dict(zip(part.names, part.function(part.sums.sum(axis=0)[None])[0], strict=True))
+    resampled = dict(zip(part.names, part.function(part.by_cell.sum(axis=0)[None])[0], strict=True))
     for number, group in enumerate(exact, start=1):
         assert (found[f"fifth_{number}.chance_1"], found[f"fifth_{number}.chance_2"]) == pytest.approx(group.chances)
         assert found[f"fifth_{number}.rise_2"] == pytest.approx(group.chances[1] - group.chances[0])

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from draftmeter.stats.lines import LinesError, lines
+from draftmeter.stats.intervals import IntervalsError, interval_series
 
 
 def test_lines_are_sorted_by_boot_series_and_time_and_those_without_drafts_left_out() -> None:
-    found = lines(
+    found = interval_series(
         [30.0, 10, 20, 40, 50],
         [10.0, 20, 30, 0, 40],
         [15.0, 30, 45, 0, 60],
@@ -29,11 +29,11 @@ def test_lines_are_sorted_by_boot_series_and_time_and_those_without_drafts_left_
 
 
 def test_what_is_unknown_stays_unknown() -> None:
-    found = lines([1.0, 2], [np.nan, 10], [4.0, 9], [20.0, 20], window_s=[1.0, np.nan])
+    found = interval_series([1.0, 2], [np.nan, 10], [4.0, 9], [20.0, 20], window_s=[1.0, np.nan])
     assert found.k is None and found.interval_s() is None
     assert found.at_least(1).tolist() == [False, True]
     assert np.isnan(found.tokens_per_step[0]) and np.isnan(found.step_rate).all() and np.isnan(found.running).all()
-    assert lines([1.0, 2], [5, 10], [4.0, 9], [20.0, 20], window_s=[1.0, 2.0]).interval_s() is None
+    assert interval_series([1.0, 2], [5, 10], [4.0, 9], [20.0, 20], window_s=[1.0, 2.0]).interval_s() is None
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_what_is_unknown_stays_unknown() -> None:
 )
 def test_impossible_lines_are_refused(changed: dict, message: str) -> None:
     given = {"end": [1.0, 2], "drafts": [10.0, 10], "accepted": [5.0, 5], "drafted": [30.0, 30], "window_s": 10.0} | changed
-    with pytest.raises(LinesError, match=message):
-        lines(**given)
+    with pytest.raises(IntervalsError, match=message):
+        interval_series(**given)

@@ -7,8 +7,8 @@ from statsmodels.regression.linear_model import OLS
 
 from draftmeter.stats.blocks import plan_blocks
 from draftmeter.stats.load import LoadError, explained_share, range_of_means, regression_on_running, running_group
-from draftmeter.stats.parts import difference_names, means_part
-from draftmeter.stats.resample import Joint, estimate
+from draftmeter.stats.resample import Joint, joint_estimates
+from draftmeter.stats.sums import difference_names, mean_sums
 
 NAMES = ("1", "2", "3")
 
@@ -23,8 +23,8 @@ def autoregressive(rng: np.random.Generator, n: int, kept: float) -> np.ndarray:
 
 def means(x: np.ndarray, groups: np.ndarray, seed: int = 0, resamples: int = 500) -> Joint:
     blocks = plan_blocks(x)
-    part = means_part(blocks, x, groups, NAMES, np.ones(len(x), dtype=bool))
-    return estimate(blocks, [part], 0.95, resamples, seed)[0]
+    part = mean_sums(blocks, x, groups, NAMES, np.ones(len(x), dtype=bool))
+    return joint_estimates(blocks, [part], 0.95, resamples, seed)[0]
 
 
 def test_running_is_grouped_with_six_or_more_together() -> None:
@@ -45,14 +45,14 @@ def test_the_range_of_equal_means_may_be_nothing_and_of_unequal_ones_not() -> No
     groups = rng.integers(0, 3, 3000)
     x = 0.66 + 0.07 * autoregressive(rng, 3000, 0.5)
     flat = range_of_means(means(x, groups).estimates, NAMES, 0.95)
-    assert flat.low == 0 and flat.value < flat.high < 0.02
+    assert flat.estimate.low == 0 and flat.estimate.value < flat.estimate.high < 0.02
     steep = range_of_means(means(x + 0.02 * groups, groups).estimates, NAMES, 0.95)
-    assert steep.low < 0.04 < steep.high and steep.low > 0.02 and steep.means == NAMES
+    assert steep.estimate.low < 0.04 < steep.estimate.high and steep.estimate.low > 0.02 and steep.means == NAMES
     few = np.where(np.arange(3000) < 6, 2, groups % 2)
     known = range_of_means(means(x, few).estimates, NAMES, 0.95)
     assert known.left_out == ("3",) and known.means == ("1", "2")
     alone = range_of_means(means(x[:40], np.zeros(40, dtype=int)).estimates, NAMES, 0.95)
-    assert alone.value is None and "needs two" in alone.unknown
+    assert alone.estimate.value is None and "needs two" in alone.estimate.unknown
 
 
 def test_range_covers_the_truth() -> None:
@@ -61,7 +61,7 @@ def test_range_covers_the_truth() -> None:
     for number in range(150):
         groups = rng.integers(0, 3, 800)
         x = 0.07 * autoregressive(rng, 800, 0.5) + np.array([0.0, 0.01, 0.03])[groups]
-        found = range_of_means(means(x, groups, number, 200).estimates, NAMES, 0.95)
+        found = range_of_means(means(x, groups, number, 200).estimates, NAMES, 0.95).estimate
         given += found.low is not None
         hits += found.low is not None and found.low <= 0.03 <= found.high
     assert given > 130 and hits / given > 0.92
@@ -79,7 +79,7 @@ def test_share_explained_by_groups() -> None:
     assert nothing.low == 0 and nothing.high < 0.01
     assert "no variance" in explained_share(means(x, groups), NAMES, 0.0, 0.95).unknown
     few = explained_share(means(x[:60], groups[:60] * 0), NAMES, variance, 0.95)
-    assert few.share is None and "at least two" in few.unknown
+    assert few.value is None and "at least two" in few.unknown
 
 
 def test_regression_has_the_errors_of_statsmodels() -> None:
@@ -89,8 +89,8 @@ def test_regression_has_the_errors_of_statsmodels() -> None:
     found = regression_on_running(y, x, np.arange(2000), 20, 0.95)
     fit = OLS(y, np.column_stack([np.ones(2000), x])).fit(cov_type="HAC", cov_kwds={"maxlags": 20})
     half = stats.t.ppf(0.975, 1.5 * 2000 / 20) * fit.bse[1]
-    assert (found.slope, found.slope_high - found.slope) == pytest.approx((fit.params[1], half), rel=1e-3)
-    assert found.slope_low < -0.001 < found.slope_high and found.lags == 20 and found.n == 2000
+    assert (found.slope.value, found.slope.high - found.slope.value) == pytest.approx((fit.params[1], half), rel=1e-3)
+    assert found.slope.low < -0.001 < found.slope.high and found.lags == 20 and found.slope.n == 2000
 
 
 def test_regression_covers_the_slope_where_running_and_acceptance_remember() -> None:
@@ -100,7 +100,7 @@ def test_regression_covers_the_slope_where_running_and_acceptance_remember() -> 
         x = np.rint(3 + 1.5 * autoregressive(rng, 1000, 0.9))
         y = 0.66 + 0.002 * x + 0.07 * autoregressive(rng, 1000, 0.8)
         found = regression_on_running(y, x, np.arange(1000), 40, 0.95)
-        hits += found.slope_low <= 0.002 <= found.slope_high
+        hits += found.slope.low <= 0.002 <= found.slope.high
         fit = OLS(y, np.column_stack([np.ones(1000), x])).fit()
         naive += fit.conf_int()[1][0] <= 0.002 <= fit.conf_int()[1][1]
     assert hits / 300 > 0.89 > naive / 300

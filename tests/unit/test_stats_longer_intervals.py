@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from draftmeter.stats.lines import Lines, LinesError, lines
-from draftmeter.stats.longer_intervals import joined_lines
+from draftmeter.stats.intervals import IntervalSeries, IntervalsError, interval_series, joined_intervals
 from draftmeter.stats.simulate import PUBLISHED_LIKE, simulate
 
 
-def simulated(slots: int, **changes: object) -> Lines:
+def simulated(slots: int, **changes: object) -> IntervalSeries:
     server = replace(PUBLISHED_LIKE, **changes)
     traffic = simulate(server, slots, np.random.default_rng(5))
-    return lines(
+    return interval_series(
         traffic.end,
         traffic.drafts,
         traffic.accepted,
@@ -29,8 +28,8 @@ def test_windows_by_hand() -> None:
     ends = np.array([2.0, 6.0, 8.0, 22.0, 30.0])
     drafts = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
     at = np.column_stack([drafts, drafts / 2, drafts / 2])
-    short = lines(100 + ends, drafts, 2 * drafts, 3 * drafts, window_s=2.0, accepted_at=at, running=[1, 2, 3, 4, 5])
-    found = joined_lines(short, 10.0)
+    short = interval_series(100 + ends, drafts, 2 * drafts, 3 * drafts, window_s=2.0, accepted_at=at, running=[1, 2, 3, 4, 5])
+    found = joined_intervals(short, 10.0)
     assert found.end.tolist() == [110, 130]
     assert found.drafts.tolist() == [60, 90]
     assert found.accepted.tolist() == [120, 180] and found.drafted.tolist() == [180, 270]
@@ -42,14 +41,14 @@ def test_windows_by_hand() -> None:
 
 def test_series_are_not_joined_and_counts_are_kept() -> None:
     short = simulated(4000, interval_s=2.0)
-    two = lines(
+    two = interval_series(
         np.concatenate([short.end, short.end + 3.0]),
         *(np.tile(column, 2) for column in (short.drafts, short.accepted, short.drafted)),
         window_s=2.0,
         accepted_at=np.tile(short.accepted_at, (2, 1)),
         series=np.repeat(["a", "b"], len(short)),
     )
-    found = joined_lines(two, 10.0)
+    found = joined_intervals(two, 10.0)
     assert found.drafted.sum() == two.drafted.sum() and found.accepted_at.sum() == two.accepted_at.sum()
     first, second = (found.drafts[found.series == number] for number in (0, 1))
     assert first.tolist() == second.tolist()
@@ -60,14 +59,14 @@ def test_jitter_of_the_stamps_moves_no_line_into_another_window() -> None:
     short = simulated(1000, interval_s=2.0)
     jitter = np.random.default_rng(0).uniform(-0.9, 0.9, len(short))
     jitter[0] = 0
-    moved = lines(short.end + jitter, short.drafts, short.accepted, short.drafted, window_s=2.0)
-    assert joined_lines(moved, 10.0).drafts.tolist() == joined_lines(short, 10.0).drafts.tolist()
+    moved = interval_series(short.end + jitter, short.drafts, short.accepted, short.drafted, window_s=2.0)
+    assert joined_intervals(moved, 10.0).drafts.tolist() == joined_intervals(short, 10.0).drafts.tolist()
 
 
 def test_other_lengths_are_refused() -> None:
     short = simulated(100, interval_s=4.0)
-    with pytest.raises(LinesError, match="only a whole part of 10 s"):
-        joined_lines(short, 10.0)
-    with pytest.raises(LinesError, match="found None s"):
-        joined_lines(lines([1.0], [1.0], [1.0], [3.0], window_s=np.nan), 10.0)
-    assert joined_lines(short, 4.0).drafts.tolist() == short.drafts.tolist()
+    with pytest.raises(IntervalsError, match="only a whole part of 10 s"):
+        joined_intervals(short, 10.0)
+    with pytest.raises(IntervalsError, match="found None s"):
+        joined_intervals(interval_series([1.0], [1.0], [1.0], [3.0], window_s=np.nan), 10.0)
+    assert joined_intervals(short, 4.0).drafts.tolist() == short.drafts.tolist()

@@ -5,11 +5,16 @@ import pytest
 from pooled_figures import figures
 from scipy import stats
 
-from draftmeter.stats.acceptance import CountsError, chance_at, share_through, shorter_drafts, tokens_per_step
-from draftmeter.stats.clusters import clusters_of
-from draftmeter.stats.pooled import pooled_by_cluster, pooled_names
-from draftmeter.stats.positions import equality_test, names_along_the_draft
-from draftmeter.stats.uncertainty import ratio_of_sums, smooth_function_of_ratios
+from draftmeter.stats.acceptance import (
+    CountsError,
+    chance_at,
+    names_along_the_draft,
+    share_through,
+    shorter_drafts,
+    tokens_per_step,
+)
+from draftmeter.stats.pooled import equality_test, pooled_by_cluster, pooled_names
+from draftmeter.stats.ratios import clusters_of, ratio_of_sums, smooth_function_of_ratios
 
 AT = np.array([799.0, 646.0, 533.0])
 
@@ -108,7 +113,7 @@ def test_intervals_are_those_of_the_linearised_ratio() -> None:
         ),
     ):
         assert (found[name].low, found[name].high) == pytest.approx((expected.low, expected.high), rel=1e-6)
-        assert found[name].clusters == 80
+        assert found[name].n == 80
 
 
 def test_full_drafts_have_the_same_intervals_by_either_denominator() -> None:
@@ -146,7 +151,7 @@ def test_rows_are_taken_together_by_cluster_and_boot() -> None:
     found = pooled_by_cluster(drafts, 3 * drafts, at, 0.95, clusters_of(prompt, boot))
     expected = ratio_of_sums(at[:, 1], at[:, 0], 0.95, clusters_of(prompt, boot))
     one = found.estimates["chance_2"]
-    assert (one.low, one.high) == pytest.approx((expected.low, expected.high), rel=1e-6) and one.clusters == 20
+    assert (one.low, one.high) == pytest.approx((expected.low, expected.high), rel=1e-6) and one.n == 20
     assert found.equality.p_value is not None
     few = pooled_by_cluster(drafts, 3 * drafts, at, 0.95, clusters_of(np.tile(np.arange(40), 2), np.repeat([0, 1], 40)))
     assert few.estimates["chance_2"].value == one.value and few.estimates["chance_2"].low is None

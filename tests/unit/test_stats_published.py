@@ -10,8 +10,15 @@ import pytest
 import yaml
 from pooled_figures import figures
 
-from draftmeter.stats.acceptance import accepted_over_drafted, chance_at, share_through, shorter_drafts, tokens_per_step
-from draftmeter.stats.intervals import accepted_variance, hours_covered, sampling_sd, variance_ratio
+from draftmeter.stats.acceptance import (
+    accepted_over_drafted,
+    accepted_variance,
+    chance_at,
+    share_through,
+    shorter_drafts,
+    tokens_per_step,
+)
+from draftmeter.stats.intervals import hours_covered, sampling_sd, variance_ratio
 from draftmeter.stats.runs import relative_gap
 
 DRAFTS = 1e6

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 
 from draftmeter.stats.blocks import Blocks, plan_blocks
-from draftmeter.stats.resample import FISHER, FRACTION, LOG, PLAIN, Part, Scale, estimate
+from draftmeter.stats.resample import FISHER, FRACTION, LOG, PLAIN, Scale, Sums, joint_estimates
 
 
-def mean_part(blocks: Blocks, x: np.ndarray, scale: Scale = PLAIN, name: str = "mean") -> Part:
+def mean_part(blocks: Blocks, x: np.ndarray, scale: Scale = PLAIN, name: str = "mean") -> Sums:
     sums = blocks.sums(np.column_stack([np.ones(len(x)), x]))
     function = lambda s: (s[:, 1] / s[:, 0])[:, None]  # noqa: E731
-    return Part((name,), (float(x.mean()),), (scale,), sums, function, sums[:, :1])
+    return Sums((name,), (float(x.mean()),), (scale,), sums, function, sums[:, :1])
 
 
 def test_independent_lines_give_the_t_interval_of_the_mean() -> None:
     x = np.random.default_rng(0).normal(10, 2, 2000)
     blocks = plan_blocks(x)
-    (found,) = estimate(blocks, [mean_part(blocks, x)], 0.95, 4000, 1)
+    (found,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 4000, 1)
     one = found.estimates["mean"]
-    assert one.value == pytest.approx(x.mean()) and one.n == 2000 and one.boots == 1
+    assert one.value == pytest.approx(x.mean()) and one.n == 2000 and "top level" not in one.method
     # The standard error rests on twenty blocks: a fifth of it is luck.
     assert one.standard_error == pytest.approx(2 / np.sqrt(2000), rel=0.5)
     assert one.high - one.value == pytest.approx(one.value - one.low)
@@ -35,7 +35,7 @@ def test_scales_keep_an_interval_where_the_figure_can_be() -> None:
         mean_part(blocks, x, LOG, "l"),
         mean_part(blocks, 0.9 + 0 * x, FISHER, "z"),
     ]
-    found = {name: one for joint in estimate(blocks, parts, 0.95, 500, 3) for name, one in joint.estimates.items()}
+    found = {name: one for joint in joint_estimates(blocks, parts, 0.95, 500, 3) for name, one in joint.estimates.items()}
     assert 0 <= found["f"].low < found["f"].value < found["f"].high <= 1
     assert found["l"].low > 0
     assert found["l"].high / found["l"].value == pytest.approx(found["l"].value / found["l"].low)
@@ -46,7 +46,7 @@ def test_covariance_of_a_part_holds_what_its_figures_share() -> None:
     x = np.random.default_rng(4).normal(size=1500)
     blocks = plan_blocks(x)
     sums = blocks.sums(np.column_stack([np.ones(1500), x]))
-    part = Part(
+    part = Sums(
         ("a", "b"),
         (float(x.mean()), float(-2 * x.mean())),
         (PLAIN, PLAIN),
@@ -54,7 +54,7 @@ def test_covariance_of_a_part_holds_what_its_figures_share() -> None:
         lambda s: (s[:, 1] / s[:, 0])[:, None] * [1.0, -2.0],
         np.repeat(sums[:, :1], 2, axis=1),
     )
-    (joint,) = estimate(blocks, [part], 0.95, 1000, 5)
+    (joint,) = joint_estimates(blocks, [part], 0.95, 1000, 5)
     a, b = joint.estimates["a"].standard_error, joint.estimates["b"].standard_error
     assert b == pytest.approx(2 * a)
     assert joint.covariance[0, 1] == pytest.approx(-a * b)
@@ -69,9 +69,9 @@ def test_boots_that_differ_widen_the_interval_and_alike_ones_do_not() -> None:
     results = []
     for x in (alike, apart):
         blocks = plan_blocks(alike, boot)
-        (joint,) = estimate(blocks, [mean_part(blocks, x)], 0.95, 1000, 7)
+        (joint,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 1000, 7)
         results.append(joint.estimates["mean"])
-    assert results[1].boots == 5 and "5 boots as the top level" in results[1].method
+    assert "5 boots as the top level" in results[1].method
     # The means of five boots with standard deviation 0.79: 0.35, with four degrees of freedom.
     assert results[1].standard_error == pytest.approx(0.79 / np.sqrt(5), rel=0.15)
     assert results[1].freedom == 4
@@ -86,7 +86,7 @@ def test_between_boot_variance_is_covered() -> None:
     for number in range(200):
         x = rng.normal(size=600) + 0.1 * rng.normal(size=6)[boot]
         blocks = plan_blocks(x, boot)
-        (joint,) = estimate(blocks, [mean_part(blocks, x)], 0.95, 200, number)
+        (joint,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 200, number)
         one = joint.estimates["mean"]
         hits += one.low is not None and one.low <= 0 <= one.high
     assert hits >= 176
@@ -95,7 +95,7 @@ def test_between_boot_variance_is_covered() -> None:
 def test_too_short_is_unknown_not_narrow() -> None:
     drifting = np.cumsum(np.random.default_rng(9).normal(size=400))
     blocks = plan_blocks(drifting)
-    (joint,) = estimate(blocks, [mean_part(blocks, drifting)], 0.95, 100, 0)
+    (joint,) = joint_estimates(blocks, [mean_part(blocks, drifting)], 0.95, 100, 0)
     one = joint.estimates["mean"]
     assert one.value is not None and one.low is None and one.standard_error is None and one.method == ""
     assert one.unknown.startswith("too short: ") and "at least 20 are needed" in one.unknown
@@ -107,19 +107,19 @@ def test_undefined_figures_say_why() -> None:
     blocks = plan_blocks(x)
     sums = blocks.sums(np.column_stack([np.ones(500), np.zeros(500)]))
 
-    def part(value: float, function: object, presence: np.ndarray) -> Part:
-        return Part(("a",), (value,), (PLAIN,), sums, function, presence)
+    def part(value: float, function: object, presence: np.ndarray) -> Sums:
+        return Sums(("a",), (value,), (PLAIN,), sums, function, presence)
 
     sometimes = part(1.0, lambda s: np.where(np.arange(len(s)) % 7, 1.0, np.nan)[:, None], sums[:, :1])
     never = part(float("nan"), lambda s: s[:, :1], sums[:, :1])
     empty = part(float("nan"), lambda s: s[:, :1], sums[:, 1:])
-    reasons = [joint.estimates["a"].unknown for joint in estimate(blocks, [sometimes, never, empty], 0.95, 100, 0)]
+    reasons = [joint.estimates["a"].unknown for joint in joint_estimates(blocks, [sometimes, never, empty], 0.95, 100, 0)]
     assert reasons == ["no interval: undefined in some resamples", "undefined for these 500 lines", "no line to make it of"]
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
     x = np.random.default_rng(11).normal(size=500)
     blocks = plan_blocks(x)
-    one, two, other = (estimate(blocks, [mean_part(blocks, x)], 0.95, 100, seed)[0].estimates for seed in (1, 1, 2))
+    one, two, other = (joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 100, seed)[0].estimates for seed in (1, 1, 2))
     assert one == two and one != other
-    assert estimate(blocks, [], 0.95, 100, 0) == ()
+    assert joint_estimates(blocks, [], 0.95, 100, 0) == ()

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from draftmeter.stats.clusters import clusters_of
-from draftmeter.stats.steps import by_groups, mean_of_requests, summed_by
+from draftmeter.stats.ratios import by_groups, clusters_of, mean_of_requests, summed_by
 
 
 def test_every_request_has_equal_weight() -> None:
     found = mean_of_requests([10, 1, 0], [20, 10, 0], clusters_of(["a", "b", "c"]), 0.95)
-    assert found.value == pytest.approx(0.3) and found.clusters == 2  # the request without a draft is left out
+    assert found.value == pytest.approx(0.3) and found.n == 2  # the request without a draft is left out
     assert mean_of_requests([10], [20], clusters_of(["a"]), 0.95).low is None
 
 

@@ -6,19 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from draftmeter.stats.intervals import groups_by_acceptance, sampling_sd, spread, variance_ratio
-from draftmeter.stats.lines import Lines, lines
-from draftmeter.stats.overdispersion import overdispersion
-from draftmeter.stats.planning import planning
-from draftmeter.stats.resample import LOG, PLAIN, BlockEstimate
-from draftmeter.stats.selection import expected_groups
+from draftmeter.stats.beyond_chance import expected_groups, overdispersion, planning
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.interval_statistics import IntervalStatistics, Settings, interval_statistics
+from draftmeter.stats.intervals import (
+    IntervalSeries,
+    IntervalsError,
+    groups_by_acceptance,
+    interval_series,
+    sampling_sd,
+    spread,
+    variance_ratio,
+)
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Load, Steps, Traffic, simulate
-from draftmeter.stats.survey import Settings, Survey, SurveyError, survey
 
 SETTINGS = Settings(resamples=300)
 
 
-def as_lines(traffic: Traffic, **changed: object) -> Lines:
+def as_lines(traffic: Traffic, **changed: object) -> IntervalSeries:
     columns = {
         "end": traffic.end,
         "drafts": traffic.drafts,
@@ -28,7 +33,7 @@ def as_lines(traffic: Traffic, **changed: object) -> Lines:
         "accepted_at": traffic.accepted_at,
         "running": traffic.running,
     }
-    return lines(**(columns | changed))
+    return interval_series(**(columns | changed))
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +42,11 @@ def traffic() -> Traffic:
 
 
 @pytest.fixture(scope="module")
-def found(traffic: Traffic) -> Survey:
-    return survey(as_lines(traffic), SETTINGS)
+def found(traffic: Traffic) -> IntervalStatistics:
+    return interval_statistics(as_lines(traffic), SETTINGS)
 
 
-def test_figures_are_those_of_the_definitions(traffic: Traffic, found: Survey) -> None:
+def test_figures_are_those_of_the_definitions(traffic: Traffic, found: IntervalStatistics) -> None:
     chosen = traffic.drafts >= 500
     x, at, n = traffic.accepted[chosen] / traffic.drafted[chosen], traffic.accepted_at[chosen], traffic.drafts[chosen]
     summary, sampling = spread(x), sampling_sd(at.sum(axis=0) / n.sum(), n)
@@ -57,14 +62,14 @@ def test_figures_are_those_of_the_definitions(traffic: Traffic, found: Survey) -
     assert value["t500.step_rate_correlation_1"] == pytest.approx(np.corrcoef(tokens[one], rate[one])[0, 1])
     assert value["running.2"] == pytest.approx((traffic.accepted / traffic.drafted)[chosen & (traffic.running == 2)].mean())
     first = found.thresholds[0]
-    assert (first.min_drafts, first.lines) == (500, chosen.sum())
-    assert first.share_of_lines == pytest.approx(chosen.mean())
+    assert (first.min_drafts, first.intervals) == (500, chosen.sum())
+    assert first.share_of_intervals == pytest.approx(chosen.mean())
     assert first.share_of_draft_tokens == pytest.approx(n.sum() / traffic.drafts.sum())
     assert (first.lowest, first.highest) == (summary.lowest, summary.highest)
     assert [threshold.min_drafts for threshold in found.thresholds] == [500, 100, 1000]
 
 
-def test_planted_truth_is_inside_the_intervals(found: Survey) -> None:
+def test_planted_truth_is_inside_the_intervals(found: IntervalStatistics) -> None:
     # Twelve figures of one traffic: the chance that two or more miss is one in nine, and this seed has none or one.
     planted = {
         "pooled.chance_1": 0.7987,
@@ -80,16 +85,16 @@ def test_planted_truth_is_inside_the_intervals(found: Survey) -> None:
     missed = [name for name, truth in planted.items() if not found.estimates[name].low <= truth <= found.estimates[name].high]
     assert len(missed) <= 1
     assert found.overdispersion.acceptance.low <= 0.0749 <= found.overdispersion.acceptance.high
-    assert found.regression.slope_low <= 0 <= found.regression.slope_high
+    assert found.regression.slope.low <= 0 <= found.regression.slope.high
     assert found.equality.p_value < 1e-6
     assert all(test.p_value < 1e-3 for test in found.equality_in_fifths)
     assert found.decay.chosen == 2
-    assert found.running_range.low == 0
+    assert found.running_range.estimate.low == 0
     assert found.explained_by_running.low == 0 and found.explained_by_running.high < 0.1
-    assert found.planning.drafts_low < found.planning.drafts < found.planning.drafts_high
+    assert found.planning.drafts.low < found.planning.drafts.value < found.planning.drafts.high
 
 
-def test_every_figure_has_an_interval_or_a_reason(found: Survey) -> None:
+def test_every_figure_has_an_interval_or_a_reason(found: IntervalStatistics) -> None:
     for name, one in found.estimates.items():
         assert (one.low is None) == (one.unknown is not None), name
         assert (one.low is None) == (one.method == ""), name
@@ -101,9 +106,9 @@ def test_every_figure_has_an_interval_or_a_reason(found: Survey) -> None:
 
 def test_planted_load_effects_are_found() -> None:
     steeper = replace(PUBLISHED_LIKE, load_effect=-0.06, load=Load(0.5, 5), steps=Steps(per_s=80))
-    found = survey(as_lines(simulate(steeper, 6000, np.random.default_rng(1))), SETTINGS)
-    assert found.regression.slope_high < 0
-    assert found.running_range.low > 0.01
+    found = interval_statistics(as_lines(simulate(steeper, 6000, np.random.default_rng(1))), SETTINGS)
+    assert found.regression.slope.high < 0
+    assert found.running_range.estimate.low > 0.01
     assert found.explained_by_running.low > 0.01
 
 
@@ -121,7 +126,7 @@ def test_workloads_explain_what_they_explain() -> None:
             ),
         )
     )
-    found = survey(both, SETTINGS, workload=np.repeat(["low", "high"], [len(one.end), len(two.end)]))
+    found = interval_statistics(both, SETTINGS, workload=np.repeat(["low", "high"], [len(one.end), len(two.end)]))
     # Two workloads one after the other are one long memory: nothing else is known about the whole, which is right.
     assert found.estimates["workload.high"].value - found.estimates["workload.low"].value == pytest.approx(0.144, abs=0.01)
     assert found.explained_by_workload is not None
@@ -131,21 +136,20 @@ def test_boots_are_the_top_level() -> None:
     traffics = [simulate(PUBLISHED_LIKE, 1500, np.random.default_rng(seed)) for seed in range(4)]
     joined = Traffic(*(np.concatenate([getattr(one, name) for one in traffics]) for name in Traffic.__dataclass_fields__))
     boot = np.repeat(["a", "b", "c", "d"], [len(one.end) for one in traffics])
-    found = survey(as_lines(joined, boot=boot, series=boot), SETTINGS)
-    assert found.estimates["pooled.chance_1"].boots == 4
+    found = interval_statistics(as_lines(joined, boot=boot, series=boot), SETTINGS)
     assert "4 boots as the top level" in found.estimates["pooled.chance_1"].method
 
 
 def test_lines_that_say_less(traffic: Traffic) -> None:
     short = Traffic(*(getattr(traffic, name)[:2000] for name in Traffic.__dataclass_fields__))
-    found = survey(as_lines(short, accepted_at=None, running=None, window_s=np.nan), SETTINGS)
+    found = interval_statistics(as_lines(short, accepted_at=None, running=None, window_s=np.nan), SETTINGS)
     assert found.estimates["t500.sd"].low is not None
     assert found.estimates["t500.variance_ratio"].unknown == "a line gives no acceptance by position"
     assert "how many requests" in found.estimates["running.1"].unknown
     assert "how many requests" in found.estimates["step_rate.p10"].unknown
     assert found.decay.chosen is None and "no one length" in found.decay.unknown
     assert found.equality.p_value is None and found.equal_chances is None and found.regression is None
-    assert found.overdispersion.acceptance.sd is None and found.planning is None
+    assert found.overdispersion.acceptance.value is None and found.planning is None
     assert found.equality_in_fifths[0].unknown == "a line gives no acceptance by position"
 
 
@@ -153,33 +157,33 @@ def test_unknown_drafts_leave_the_tokens(traffic: Traffic) -> None:
     short = Traffic(*(getattr(traffic, name)[:1500] for name in Traffic.__dataclass_fields__))
     drafts = short.drafts.copy()
     drafts[::10] = np.nan
-    found = survey(as_lines(short, drafts=drafts), SETTINGS)
+    found = interval_statistics(as_lines(short, drafts=drafts), SETTINGS)
     assert found.estimates["pooled.accepted_over_drafted"].value == pytest.approx(short.accepted.sum() / short.drafted.sum())
-    assert found.thresholds[0].lines == (drafts >= 500).sum()
+    assert found.thresholds[0].intervals == (drafts >= 500).sum()
 
 
 def test_a_handful_of_lines_is_too_short_and_none_is_refused(traffic: Traffic) -> None:
     for count in (1, 3, 12):
         few = Traffic(*(getattr(traffic, name)[:count] for name in Traffic.__dataclass_fields__))
-        found = survey(as_lines(few), Settings(resamples=50, min_drafts=1, sensitivity=(10**6,)))
+        found = interval_statistics(as_lines(few), Settings(resamples=50, min_drafts=1, sensitivity=(10**6,)))
         assert all(one.low is None and one.unknown for one in found.estimates.values())
         assert found.estimates["pooled.accepted_over_drafted"].value is not None
         assert found.estimates[f"t{10**6}.p10"].unknown == "no line holds 1000000 drafts"
         reasons = [one.unknown for one in found.estimates.values()] + [found.decay.unknown]
         assert not [reason for reason in reasons if re.search(r"\b1 (lines|lags)\b", reason or "")]
-    with pytest.raises(SurveyError, match="at least one"):
-        survey(lines([], [], [], [], window_s=10), SETTINGS)
+    with pytest.raises(IntervalsError, match="at least one"):
+        interval_statistics(interval_series([], [], [], [], window_s=10), SETTINGS)
 
 
 @pytest.mark.parametrize("wrong", [{"confidence": 95}, {"resamples": 1}, {"half_width": 0}, {"min_drafts": 0}, {"until_s": -1}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict) -> None:
-    with pytest.raises(SurveyError, match="needs"):
+    with pytest.raises(IntervalsError, match="needs"):
         Settings(**wrong)
 
 
-def test_the_same_seed_gives_the_same_survey(traffic: Traffic) -> None:
+def test_the_same_seed_gives_the_same_statistics(traffic: Traffic) -> None:
     short = as_lines(Traffic(*(getattr(traffic, name)[:1000] for name in Traffic.__dataclass_fields__)))
-    one, two, other = (survey(short, Settings(resamples=50, seed=seed)).estimates for seed in (1, 1, 2))
+    one, two, other = (interval_statistics(short, Settings(resamples=50, seed=seed)).estimates for seed in (1, 1, 2))
     assert one == two and one != other
 
 
@@ -202,21 +206,21 @@ def test_equal_chances_in_closed_form_agree_with_the_simulation() -> None:
 def test_overdispersion_of_beta_binomial_counts_is_recovered() -> None:
     server = replace(PUBLISHED_LIKE, decays=(), between_sd=0.05)
     traffic = simulate(server, 6000, np.random.default_rng(5))
-    found = survey(as_lines(traffic), SETTINGS).overdispersion
+    found = interval_statistics(as_lines(traffic), SETTINGS).overdispersion
     assert found.acceptance.low <= 0.05 <= found.acceptance.high
-    for position, one in enumerate(found.positions):
+    for position, (one, intraclass) in enumerate(zip(found.positions, found.intraclass, strict=True)):
         truth = traffic.chances[traffic.drafts >= 500, position].std()
         assert one.low <= truth <= one.high
         mean = traffic.chances[:, position].mean()
-        assert one.intraclass == pytest.approx(truth**2 / (mean * (1 - mean)), rel=0.15)
-    equal = survey(as_lines(simulate(replace(server, between_sd=0.0), 3000, np.random.default_rng(6))), SETTINGS)
+        assert intraclass == pytest.approx(truth**2 / (mean * (1 - mean)), rel=0.15)
+    equal = interval_statistics(as_lines(simulate(replace(server, between_sd=0.0), 3000, np.random.default_rng(6))), SETTINGS)
     assert equal.overdispersion.acceptance.low == 0
     sd, true = equal.estimates["t500.sd"].value, equal.estimates["t500.true_variance"].value
     assert sd**2 - true == pytest.approx(sd**2, rel=0.1)
 
 
-def estimate_of(value: float | None, low: float | None, high: float | None, unknown: str | None = None) -> BlockEstimate:
-    return BlockEstimate(value, low, high, None, PLAIN if value is None else LOG, 9, 30.0, 9.0, 5.0, 100, 1, 0.95, unknown)
+def estimate_of(value: float | None, low: float | None, high: float | None, unknown: str | None = None) -> Estimate:
+    return Estimate(value, low, high, 9, unknown)
 
 
 def test_overdispersion_below_sampling_is_none() -> None:
@@ -227,17 +231,17 @@ def test_overdispersion_below_sampling_is_none() -> None:
         "d.binomial_1": estimate_of(0.0002, None, None),
     }
     found = overdispersion(estimates, "s.", "d.", (0.8,))
-    assert found.acceptance.sd == 0 and found.acceptance.low == 0
-    assert found.positions[0].sd == 0 and found.positions[0].low is None and found.positions[0].unknown == "too short"
+    assert found.acceptance.value == 0 and found.acceptance.low == 0
+    assert found.positions[0].value == 0 and found.positions[0].low is None and found.positions[0].unknown == "too short"
 
 
 def test_planning_numbers() -> None:
     # Independent drafts: V = 0.21 for one token accepted in 7 of 10; +-1 point needs (1.96 / 0.01)^2 * 0.21 = 8,067 drafts.
     error = float(np.sqrt(0.21 / 1000))
-    found = planning(error, 1e6, 1000, 600, [0.7])
-    assert found.drafts == pytest.approx(8067, rel=0.001)
-    assert found.minutes == pytest.approx(80.67, rel=0.001) and found.effective_drafts == pytest.approx(1000)
-    wider = planning(2 * error, 12, 1000, 600, [0.7])
-    assert wider.drafts == pytest.approx(4 * found.drafts) and wider.effective_drafts == pytest.approx(250)
-    assert wider.drafts_low < wider.drafts < wider.drafts_high
-    assert planning(0.0, 10, 1000, 600, [1.0]) is None
+    found = planning(error, 1e6, 1000, 600, [0.7], n=9)
+    assert found.drafts.value == pytest.approx(8067, rel=0.001)
+    assert found.minutes.value == pytest.approx(80.67, rel=0.001) and found.effective_drafts == pytest.approx(1000)
+    wider = planning(2 * error, 12, 1000, 600, [0.7], n=9)
+    assert wider.drafts.value == pytest.approx(4 * found.drafts.value) and wider.effective_drafts == pytest.approx(250)
+    assert wider.drafts.low < wider.drafts.value < wider.drafts.high
+    assert planning(0.0, 10, 1000, 600, [1.0], n=9) is None

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from draftmeter.stats.clusters import clusters_of
-from draftmeter.stats.uncertainty import UncertaintyError, ratio_of_sums, smooth_function_of_ratios
+from draftmeter.stats.ratios import RatiosError, clusters_of, ratio_of_sums, smooth_function_of_ratios
 
 
 def test_ratio_by_hand() -> None:
@@ -16,13 +15,13 @@ def test_ratio_by_hand() -> None:
     assert result.value == 0.75
     assert result.standard_error == pytest.approx(error)
     assert result.high - result.value == pytest.approx(stats.t.ppf(0.975, 2) * error)
-    assert result.clusters == 3 and result.unknown is None
+    assert result.n == 3 and result.unknown is None
 
 
 def test_rows_of_one_cluster_count_together() -> None:
     rows = ratio_of_sums([1.0, 0.0, 2.0, 4.0, 2.0], [1.0, 1.0, 4.0, 3.0, 3.0], 0.95, clusters_of(["a", "a", "b", "c", "c"]))
     sums = ratio_of_sums([1.0, 2.0, 6.0], [2.0, 4.0, 6.0], 0.95)
-    assert (rows.value, rows.clusters) == (sums.value, 3)
+    assert (rows.value, rows.n) == (sums.value, 3)
     assert (rows.low, rows.high) == pytest.approx((sums.low, sums.high))
 
 
@@ -43,13 +42,13 @@ def test_too_few_clusters_or_no_denominator_is_unknown() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(UncertaintyError, match="unknown total"):
+    with pytest.raises(RatiosError, match="unknown total"):
         ratio_of_sums([1.0, np.nan], [2.0, 2.0], 0.95)
-    with pytest.raises(UncertaintyError, match="needs"):
+    with pytest.raises(RatiosError, match="needs"):
         ratio_of_sums([1.0, 2.0], [2.0], 0.95)
-    with pytest.raises(UncertaintyError, match="3 rows in clusters"):
+    with pytest.raises(RatiosError, match="3 rows in clusters"):
         ratio_of_sums([1.0, 2.0], [2.0, 2.0], 0.95, clusters_of([0, 1, 2]))
-    with pytest.raises(UncertaintyError, match="confidence"):
+    with pytest.raises(RatiosError, match="confidence"):
         ratio_of_sums([1.0, 2.0], [2.0, 2.0], 95)
 
 

@@ -11,11 +11,9 @@ from draftmeter.analyse.reasoning import pair_facts
 from draftmeter.analyse.streams import facts_of_runs
 from draftmeter.analyse.tables import Tables
 from draftmeter.facts import Fact
-from draftmeter.stats.clusters import clusters_of
 from draftmeter.stats.pooled import pooled_by_cluster
+from draftmeter.stats.ratios import by_groups, clusters_of, mean_of_requests, ratio_of_sums
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
-from draftmeter.stats.steps import by_groups, mean_of_requests
-from draftmeter.stats.uncertainty import ratio_of_sums
 
 ANALYSIS = config().analysis
 SHORT = replace(PUBLISHED_LIKE, decays=(Decay(0.6, 15.0),))

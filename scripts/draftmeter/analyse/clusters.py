@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from draftmeter.analyse.tables import Tables, by_position, numbers, run_labels
-from draftmeter.stats.clusters import Clusters, clusters_of
+from draftmeter.stats.ratios import Clusters, clusters_of
 
 FloatArray = NDArray[np.float64]
 

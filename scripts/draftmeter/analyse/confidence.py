@@ -1,7 +1,7 @@
 """Confidence intervals of a workload, from own requests in clusters or from blocks of intervals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,9 @@ from draftmeter.analyse.counts import Counts, by_draft
 from draftmeter.analyse.interval_series import workload_intervals
 from draftmeter.analyse.tables import Tables, by_position, numbers
 from draftmeter.stats.acceptance import CountsError
-from draftmeter.stats.pooled import pooled_by_cluster
-from draftmeter.stats.pooled_lines import pooled_by_blocks
-from draftmeter.stats.positions import EqualityTest
-from draftmeter.stats.resample import BlockEstimate
-from draftmeter.stats.uncertainty import Estimate, ratio_of_sums
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.pooled import EqualityTest, pooled_by_blocks, pooled_by_cluster
+from draftmeter.stats.ratios import ratio_of_sums
 from draftmeter.study.schema import Analysis
 
 FloatArray = NDArray[np.float64]
@@ -30,14 +28,12 @@ class Confidence:
 
     n: int
     n_unit: str
-    estimates: Mapping[str, Estimate | BlockEstimate]
+    estimates: Mapping[str, Estimate]
     """By the names of :func:`draftmeter.stats.pooled.pooled_names`, and some more."""
     equality: EqualityTest
     unknown: str | None
     words: str = ""
     """What the estimates rest on."""
-    form: str = ""
-    """How an interval was made, where it is the same for all quantities."""
     lacking: str = ""
     """Why a quantity that is not among the estimates has no interval."""
 
@@ -51,10 +47,8 @@ class Confidence:
         return value - (found.value - found.low), value + (found.high - found.value), None
 
     def method(self, name: str) -> str:
-        """How the interval of the quantity `name` was made, in words."""
-        found = self.estimates.get(name)
-        form = found.method if isinstance(found, BlockEstimate) else self.form
-        return f"{form}, {self.words}"
+        """How the interval of the quantity `name`, which has one, was made, in words."""
+        return f"{self.estimates[name].method}, {self.words}"
 
 
 def confidence_in(counts: Counts, requests: Requests, tables: Tables, k: int, analysis: Analysis, seed: int) -> Confidence:
@@ -93,7 +87,6 @@ def _by_cluster(counts: Counts, requests: Requests, k: int, confidence: float) -
         equality=pooled.equality,
         unknown=None,
         words=_words(f"own requests {requests.words}", cover),
-        form=f"{confidence:.0%} t interval, linearised",
         lacking="no interval: own requests do not show it",
     )
 
@@ -114,7 +107,7 @@ def _more(requests: Requests, confidence: float) -> dict[str, Estimate]:
     found = {}
     for name, (y, x, lacking) in ratios.items():
         if np.isnan(y).any():
-            found[name] = Estimate(None, None, None, None, requests.clusters.number, f"no interval: {lacking}")
+            found[name] = Estimate(None, None, None, requests.clusters.number, f"no interval: {lacking}")
         else:
             found[name] = ratio_of_sums(y, x, confidence, requests.clusters)
     return found
@@ -138,7 +131,7 @@ def _by_block(counts: Counts, tables: Tables, k: int, analysis: Analysis, seed: 
     of_tokens = float(log.lines.drafted.sum()) / counts.draft_tokens if counts.draft_tokens else 0.0
     if abs(of_tokens - 1) > 1 - LEAST_COVER:
         reason = f"no interval: the lines that show their drafts hold {of_tokens:.1%} of the draft tokens"
-        estimates["accepted_over_drafted"] = replace(estimates["accepted_over_drafted"], low=None, high=None, unknown=reason)
+        estimates["accepted_over_drafted"] = estimates["accepted_over_drafted"].without_interval(reason)
     return Confidence(
         n=len(log),
         n_unit="intervals",

@@ -4,7 +4,7 @@ import math
 
 from draftmeter import units
 from draftmeter.facts import Fact
-from draftmeter.stats.resample import BlockEstimate
+from draftmeter.stats.estimate import Estimate
 
 # Sums of floats may differ in their last digits between processors; a published file must not.
 SIGNIFICANT_DIGITS = 12
@@ -52,7 +52,7 @@ def count_fact(value: float | None, definition: str, method: str, n: int, n_unit
 
 
 def block_fact(
-    found: BlockEstimate,
+    found: Estimate,
     source: str,
     unit: str,
     definition: str,

@@ -11,8 +11,8 @@ from draftmeter.analyse.interval_estimates import IntervalEstimates
 from draftmeter.analyse.interval_facts import CORRELATION, Fifth, chosen_decay, why_no_memory
 from draftmeter.analyse.interval_series import WorkloadIntervals, first_start, piece_s
 from draftmeter.analyse.tables import numbers
-from draftmeter.stats.fitted_decay import fitted_autocorrelation
-from draftmeter.stats.lines import Lines
+from draftmeter.stats.intervals import IntervalSeries
+from draftmeter.stats.memory import fitted_autocorrelation
 
 INTERVAL_COLUMNS = ["server", "boot", "attempt", "run", "offset", "start", "drafts", "acceptance"]
 FIFTH_COLUMNS = ["fifth", "position", "chance", "low", "high", "equal_chances"]
@@ -69,7 +69,7 @@ def curve_rows(found: IntervalEstimates) -> Iterator[dict[str, Any]]:
     fit = None if found.too_short else chosen_decay(found.survey)
     pairs = {name: count for name, count in found.survey.pairs.items() if count}
     lags_s = [float(name.removeprefix(CORRELATION)) for name in pairs]
-    n = found.survey.thresholds[0].lines
+    n = found.survey.thresholds[0].intervals
     fitted = [None] * len(lags_s) if fit is None else fitted_autocorrelation(fit, lags_s, window_s, n)
     for (name, count), lag_s, model in zip(pairs.items(), lags_s, fitted, strict=True):
         one = found.survey.estimates[name]
@@ -83,7 +83,7 @@ def curve_rows(found: IntervalEstimates) -> Iterator[dict[str, Any]]:
         }
 
 
-def _intervals_in_time(log: WorkloadIntervals, found: Lines, min_drafts: int) -> Iterator[dict[str, Any]]:
+def _intervals_in_time(log: WorkloadIntervals, found: IntervalSeries, min_drafts: int) -> Iterator[dict[str, Any]]:
     first = first_start(log)
     for index in np.flatnonzero(log.timed):
         drafts, running = found.drafts[index], found.running[index]
@@ -101,7 +101,7 @@ def _intervals_in_time(log: WorkloadIntervals, found: Lines, min_drafts: int) ->
         }
 
 
-def _pieces(log: WorkloadIntervals, found: Lines, min_drafts: int, length: float) -> Iterator[dict[str, Any]]:
+def _pieces(log: WorkloadIntervals, found: IntervalSeries, min_drafts: int, length: float) -> Iterator[dict[str, Any]]:
     timed = np.flatnonzero(log.timed)
     # An interval belongs to the piece that it ends in, the end included.
     piece = np.maximum(np.ceil((found.end[timed] - first_start(log)) / length) - 1, 0.0)

@@ -10,8 +10,8 @@ from draftmeter.analyse.facts import block_fact, fact
 from draftmeter.analyse.interval_series import NO_POSITION, WorkloadIntervals
 from draftmeter.facts import Fact
 from draftmeter.stats.blocks import FEWEST_BLOCKS
+from draftmeter.stats.interval_statistics import IntervalStatistics, Settings, interval_statistics
 from draftmeter.stats.resample import lines_in_words
-from draftmeter.stats.survey import Settings, Survey, survey
 from draftmeter.study.schema import Analysis
 
 # Intervals, of ten seconds each in the published study: the curve goes to 30 minutes there.
@@ -29,7 +29,7 @@ class IntervalEstimates:
     log: WorkloadIntervals
     min_drafts: int
     confidence: float
-    survey: Survey | None
+    survey: IntervalStatistics | None
 
     @property
     def rule(self) -> str:
@@ -48,7 +48,7 @@ class IntervalEstimates:
         if self.survey is None:
             return self.log.unknown
         threshold = next(one for one in self.survey.thresholds if one.min_drafts == min_drafts)
-        if threshold.lines:
+        if threshold.intervals:
             return None
         assert self.log.lines is not None
         hidden = int(np.isnan(self.log.lines.drafts).sum())
@@ -60,7 +60,7 @@ class IntervalEstimates:
         """Why figures that say not themselves whether they are too short have no interval; None where they have one."""
         if self.survey is None or self.why_none:
             return self.why_none
-        qualifying = self.survey.thresholds[0].lines
+        qualifying = self.survey.thresholds[0].intervals
         blocks = qualifying / self.survey.memory
         if blocks >= FEWEST_BLOCKS:
             return None
@@ -89,7 +89,7 @@ class IntervalEstimates:
         """A figure that is no estimate from resampled blocks; `method` says how it or its interval was made."""
         low, high = ends
         if n is None:
-            n = len(self.log) if self.survey is None else self.survey.thresholds[0].lines
+            n = len(self.log) if self.survey is None else self.survey.thresholds[0].intervals
         return fact(
             value,
             low=low,
@@ -102,7 +102,7 @@ class IntervalEstimates:
             unknown=unknown,
         )
 
-    def made(self, make: Callable[[Survey], Fact], unit: str, definition: str, unknown: str | None = None) -> Fact:
+    def made(self, make: Callable[[IntervalStatistics], Fact], unit: str, definition: str, unknown: str | None = None) -> Fact:
         """What `make` makes of the survey, or an unknown fact where nothing can be made."""
         unknown = unknown or self.why_none
         if self.survey is None or unknown:
@@ -135,5 +135,5 @@ def interval_estimates(
             until_s=CURVE_INTERVALS * (log.window_s or 1.0),
             half_width=HALF_WIDTH,
         )
-        found = survey(log.lines, settings, categories)
+        found = interval_statistics(log.lines, settings, categories)
     return IntervalEstimates(log, min_drafts, analysis.confidence, found)

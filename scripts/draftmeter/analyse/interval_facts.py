@@ -10,14 +10,13 @@ from draftmeter.analyse.interval_estimates import NO_RUNNING, UNKNOWN_INTERVAL, 
 from draftmeter.analyse.interval_series import NO_LINE, NO_POSITION, WorkloadIntervals, piece_s
 from draftmeter.analyse.tables import Tables, known, numbers
 from draftmeter.facts import Fact, Lag, RunningMean
-from draftmeter.stats.autocorrelation import DecayFit
-from draftmeter.stats.figures import FIFTHS, IDLE, RUNNING, STEP_RATE_RUNNING
+from draftmeter.stats.beyond_chance import Planning
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.interval_statistics import FIFTHS, IDLE, RUNNING, STEP_RATE_RUNNING, IntervalStatistics
 from draftmeter.stats.intervals import FEWEST_PAIRS, hours_covered
-from draftmeter.stats.load import MOST_RUNNING, Explained
-from draftmeter.stats.overdispersion import TrueVariation
-from draftmeter.stats.planning import Planning
+from draftmeter.stats.load import MOST_RUNNING
+from draftmeter.stats.memory import DecayFit
 from draftmeter.stats.runs import relative_gap
-from draftmeter.stats.survey import Survey
 
 NO_COUNTERS = "there are no counters; the lines are all there is"
 # name: unit, factor, what is subtracted, definition
@@ -166,8 +165,8 @@ def _at_threshold(estimates: IntervalEstimates, min_drafts: int) -> dict[str, Fa
     threshold = None
     if estimates.survey is not None:
         threshold = next(one for one in estimates.survey.thresholds if one.min_drafts == min_drafts)
-    lines = 0 if threshold is None else threshold.lines
-    names = ("share_of_lines", "share_of_draft_tokens", "lowest", "highest")
+    lines = 0 if threshold is None else threshold.intervals
+    names = ("share_of_intervals", "share_of_draft_tokens", "lowest", "highest")
     share, of_tokens, lowest, highest = (None if threshold is None else getattr(threshold, name) for name in names)
     facts = {
         "min_drafts": count_fact(min_drafts, "fewest drafts of an interval that qualifies", "setting", len(log), "lines"),
@@ -260,80 +259,72 @@ def _load(estimates: IntervalEstimates) -> dict[str, Fact]:
     return facts
 
 
-def _range(estimates: IntervalEstimates, survey: Survey, definition: str) -> Fact:
+def _range(estimates: IntervalEstimates, survey: IntervalStatistics, definition: str) -> Fact:
     """Of the means that have an interval; where there are not two, the value is that of all means, and has none."""
-    ranged = survey.running_range
+    ranged = survey.running_range.estimate
     if ranged.value is None:
         means = [one.value for one in (survey.estimates[name] for name in RUNNING[1:]) if one.value is not None]
         value = PERCENT * (max(means) - min(means)) if len(means) > 1 else None
         return estimates.plain(value, POINTS, definition, ranged.unknown)
-    left_out = [name.removeprefix("running.") for name in ranged.left_out]
+    left_out = [name.removeprefix("running.") for name in survey.running_range.left_out]
     if left_out:
         definition += f"; the means with {', '.join(left_out)} running have no interval, and are left out"
     ends = tuple(None if end is None else PERCENT * end for end in (ranged.low, ranged.high))
-    one = next(survey.estimates[name] for name in ranged.means)
-    method = f"{one.method}, of the differences of all pairs of means"
-    return estimates.plain(PERCENT * ranged.value, POINTS, definition, ranged.unknown, (ends[0], ends[1]), method)
+    return estimates.plain(PERCENT * ranged.value, POINTS, definition, ranged.unknown, (ends[0], ends[1]), ranged.method)
 
 
-def _slope(estimates: IntervalEstimates, survey: Survey, definition: str) -> Fact:
+def _slope(estimates: IntervalEstimates, survey: IntervalStatistics, definition: str) -> Fact:
     fit = survey.regression
     if fit is None:
         return estimates.plain(None, POINTS, definition, "the number of running requests does not vary over these intervals")
-    slope, low, high = (PERCENT * end for end in (fit.slope, fit.slope_low, fit.slope_high))
-    if estimates.too_short:
-        return estimates.plain(slope, POINTS, definition, estimates.too_short)
-    method = f"{estimates.confidence:.0%} t interval, standard errors of Newey and West over {fit.lags} cells of lines"
-    return estimates.plain(slope, POINTS, definition, None, (low, high), method)
+    slope = fit.slope.without_interval(estimates.too_short) if estimates.too_short else fit.slope
+    value, low, high = (None if end is None else PERCENT * end for end in (slope.value, slope.low, slope.high))
+    return estimates.plain(value, POINTS, definition, slope.unknown, (low, high), slope.method)
 
 
-def _explained(estimates: IntervalEstimates, explained: Explained, definition: str) -> Fact:
-    method = (
-        f"{estimates.confidence:.0%} interval from the covariance of the means over resampled blocks, "
-        "noise of the means subtracted"
-    )
+def _explained(estimates: IntervalEstimates, explained: Estimate, definition: str) -> Fact:
     ends = (explained.low, explained.high)
-    return estimates.plain(
-        explained.share, "fraction", definition, explained.unknown, ends, "" if explained.low is None else method
-    )
+    return estimates.plain(explained.value, "fraction", definition, explained.unknown, ends, explained.method)
 
 
 def _dispersion(estimates: IntervalEstimates, k: int) -> dict[str, Fact]:
     """True variation of acceptance and of the chance at each of K = `k` positions; the planning number."""
     survey, reason = estimates.survey, estimates.why_none
     definition = f"standard deviation of true acceptance between {estimates.rule}"
-    overall = None if survey is None or reason else survey.overdispersion.acceptance
+    every = None if survey is None or reason else survey.overdispersion
+    overall = None if every is None else every.acceptance
     facts = {"between_sd_pp": _variation(estimates, overall, definition, MOMENTS, reason)}
-    positions = () if survey is None else survey.overdispersion.positions
     for position in range(1, k + 1):
-        one = positions[position - 1] if positions and not reason else None
+        one = every.positions[position - 1] if every and every.positions else None
         what = f"of the true chance at position {position} between {estimates.rule}"
         text = f"standard deviation {what}"
         model = f"beta-binomial model of drafts accepted there, given acceptance before; {MOMENTS}"
         facts[f"dispersion_{position}"] = _variation(estimates, one, text, model, reason)
-        intraclass = None if one is None else one.intraclass
+        intraclass = every.intraclass[position - 1] if every and every.intraclass else None
         facts[f"intraclass_{position}"] = _intraclass(
             estimates, one, intraclass, f"variance {what}, over chance (1 - chance)", reason
         )
     return facts | _planning(estimates)
 
 
-def _variation(estimates: IntervalEstimates, one: TrueVariation | None, definition: str, method: str, reason: str | None) -> Fact:
-    if one is None or one.sd is None:
+def _variation(estimates: IntervalEstimates, one: Estimate | None, definition: str, method: str, reason: str | None) -> Fact:
+    if one is None or one.value is None:
         return estimates.plain(None, POINTS, definition, reason or (one and one.unknown) or NO_POSITION)
     low, high = (None if end is None else PERCENT * end for end in (one.low, one.high))
-    return estimates.plain(PERCENT * one.sd, POINTS, definition, one.unknown, (low, high), _with_interval(estimates, method, low))
+    return estimates.plain(
+        PERCENT * one.value, POINTS, definition, one.unknown, (low, high), _with_interval(estimates, method, low)
+    )
 
 
 def _intraclass(
-    estimates: IntervalEstimates, one: TrueVariation | None, value: float | None, definition: str, reason: str | None
+    estimates: IntervalEstimates, one: Estimate | None, value: float | None, definition: str, reason: str | None
 ) -> Fact:
     """Its interval is that of the standard deviation, on its own scale."""
     if one is None or value is None:
         return estimates.plain(None, "fraction", definition, reason or (one and one.unknown) or "the chance is 0 or 1")
     ends: tuple[float | None, float | None] = (None, None)
-    if one.sd and one.low is not None and one.high is not None:
-        ends = (value * (one.low / one.sd) ** 2, value * (one.high / one.sd) ** 2)
+    if one.value and one.low is not None and one.high is not None:
+        ends = (value * (one.low / one.value) ** 2, value * (one.high / one.value) ** 2)
     unknown = one.unknown if ends[0] is None else None
     unknown = "no interval: no variation beyond sampling was found" if ends[0] is None and unknown is None else unknown
     return estimates.plain(value, "fraction", definition, unknown, ends, _with_interval(estimates, MOMENTS, ends[0]))
@@ -353,19 +344,15 @@ def _planning(estimates: IntervalEstimates) -> dict[str, Fact]:
     )
     drafts = minutes = effective = None
     if plan is not None and reason is None:
-        drafts = (plan.drafts, plan.drafts_low, plan.drafts_high)
-        minutes = (plan.minutes, plan.minutes_low, plan.minutes_high)
-        effective = plan.effective_drafts
+        drafts, minutes, effective = plan.drafts, plan.minutes, plan.effective_drafts
     rows = {
         "planning_drafts": (drafts, "count", f"drafts needed {aim}"),
         "planning_minutes": (minutes, "min", f"minutes needed {aim}"),
     }
     facts = {}
     for name, (needed, unit, definition) in rows.items():
-        value, *ends = needed or (None, None, None)
-        facts[name] = estimates.plain(
-            value, unit, definition, reason, (ends[0], ends[1]), method if needed else "", len(estimates.log)
-        )
+        value, low, high = (None, None, None) if needed is None else (needed.value, needed.low, needed.high)
+        facts[name] = estimates.plain(value, unit, definition, reason, (low, high), method if needed else "", len(estimates.log))
     text = "independent drafts that would tell accepted over drafted as well as those of all lines do"
     facts["effective_drafts"] = estimates.plain(effective, "count", text, reason, n=len(estimates.log))
     return facts
@@ -423,7 +410,7 @@ def why_no_memory(estimates: IntervalEstimates) -> str | None:
     return None
 
 
-def chosen_decay(survey: Survey) -> DecayFit | None:
+def chosen_decay(survey: IntervalStatistics) -> DecayFit | None:
     """The fit with one time scale or with two, whichever describes the memory better; None where there is none."""
     decay = survey.decay
     return None if decay.chosen is None else (decay.one, decay.two)[decay.chosen - 1]
@@ -436,7 +423,6 @@ def _decay(estimates: IntervalEstimates, reason: str | None) -> dict[str, Fact]:
     if reason is None and estimates.survey is not None:
         reason = estimates.survey.decay.unknown
     method = "generalised least squares of exponential decays and a white rest to the autocorrelations"
-    interval = f"{method}; {estimates.confidence:.0%} interval from the curvature of the fit"
     facts = {}
     values: dict[str, float | None] = dict.fromkeys(("components", "white_share", "aic_difference"))
     if reason is None and estimates.survey is not None and fit is not None:
@@ -461,12 +447,13 @@ def _decay(estimates: IntervalEstimates, reason: str | None) -> dict[str, Fact]:
             facts[f"decay_{name}_s"] = estimates.plain(None, "s", time, reason or ONE_SCALE, method=method)
             facts[f"decay_{name}_weight"] = estimates.plain(None, "fraction", weight, reason or ONE_SCALE, method=method)
             continue
-        one = components[number]
-        ends = (one.time_low_s, one.time_high_s)
-        unknown = None if None not in ends else "no interval: this part of the variance cannot be told from none"
-        facts[f"decay_{name}_s"] = estimates.plain(one.time_s, "s", time, unknown, ends, interval if unknown is None else method)
-        ends = (one.weight_low, one.weight_high)
-        facts[f"decay_{name}_weight"] = estimates.plain(one.weight, "fraction", weight, None, ends, interval)
+        quantities = (
+            (f"decay_{name}_s", components[number].time_s, "s", time),
+            (f"decay_{name}_weight", components[number].weight, "fraction", weight),
+        )
+        for key, one, unit, definition in quantities:
+            made_by = "; ".join(filter(None, (method, one.method)))
+            facts[key] = estimates.plain(one.value, unit, definition, one.unknown, (one.low, one.high), made_by)
     return facts
 
 
@@ -504,7 +491,7 @@ def _no_fifth(estimates: IntervalEstimates) -> str | None:
         return estimates.why_none
     if estimates.log.lines is None or estimates.log.lines.accepted_at is None:
         return NO_POSITION
-    lines = 0 if estimates.survey is None else estimates.survey.thresholds[0].lines
+    lines = 0 if estimates.survey is None else estimates.survey.thresholds[0].intervals
     return f"{lines} {estimates.rule}; five groups need at least five" if lines < FIFTHS else None
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from draftmeter.analyse.counts import recovered
 from draftmeter.analyse.tables import by_position, numbers, run_labels
-from draftmeter.stats.lines import Lines, LinesError, lines
-from draftmeter.stats.longer_intervals import joined_lines
+from draftmeter.stats.intervals import IntervalSeries, IntervalsError, interval_series, joined_intervals
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -35,7 +34,7 @@ class WorkloadIntervals:
 
     table: pd.DataFrame
     """Their rows, in the order of `lines`."""
-    lines: Lines | None
+    lines: IntervalSeries | None
     unknown: str
     """Why there are no `lines`."""
     timed: BoolArray
@@ -96,7 +95,7 @@ def workload_intervals(intervals: pd.DataFrame, k: int) -> WorkloadIntervals:
     )
 
 
-def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
+def _as_lines(table: pd.DataFrame, k: int) -> tuple[IntervalSeries | None, str]:
     if table.empty:
         return None, NO_LINE
     at = by_position(table, k)
@@ -106,7 +105,7 @@ def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
     end = np.where(table["_timed"], numbers(table, "end"), place * np.where(np.isfinite(window), window, 1.0))
     try:
         return (
-            lines(
+            interval_series(
                 end,
                 numbers(table, "drafts"),
                 numbers(table, "accepted"),
@@ -119,7 +118,7 @@ def _as_lines(table: pd.DataFrame, k: int) -> tuple[Lines | None, str]:
             ),
             "",
         )
-    except LinesError as error:
+    except IntervalsError as error:
         return None, f"{error}{CONTRADICTORY}"
 
 
@@ -146,7 +145,7 @@ def joined(log: WorkloadIntervals, interval_s: float) -> WorkloadIntervals | Non
     parts = interval_s / length
     if round(parts) < 1 or abs(parts - round(parts)) > 1e-6:
         return None
-    found = joined_lines(log.lines, interval_s)
+    found = joined_intervals(log.lines, interval_s)
     columns = {name: getattr(found, name) for name in ("drafts", "drafted", "accepted", "window_s", "running")}
     n = len(found)
     return WorkloadIntervals(

@@ -11,8 +11,7 @@ from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import PERCENT, POINTS, fact
 from draftmeter.analyse.tables import Tables, numbers
 from draftmeter.facts import REASONING, Fact
-from draftmeter.stats.steps import summed_by
-from draftmeter.stats.uncertainty import smooth_function_of_ratios
+from draftmeter.stats.ratios import smooth_function_of_ratios, summed_by
 
 FloatArray = NDArray[np.float64]
 

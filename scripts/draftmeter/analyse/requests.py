@@ -9,8 +9,8 @@ from draftmeter.analyse.clusters import NO_REQUESTS, Requests
 from draftmeter.analyse.facts import fact
 from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import Fact
+from draftmeter.stats.ratios import by_groups, mean_of_requests
 from draftmeter.stats.runs import other_clients
-from draftmeter.stats.steps import by_groups, mean_of_requests
 
 FloatArray = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from draftmeter.facts import PRODUCTION_INTERVALS, REASONING, Fact, Lag, RunningMean, Structure, Subject
-from draftmeter.stats.figures import FIFTHS
+from draftmeter.stats.interval_statistics import FIFTHS
 
 
 def structure_of(

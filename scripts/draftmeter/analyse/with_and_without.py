@@ -18,10 +18,8 @@ from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import AnalysisError, count_fact, fact
 from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import Fact
-from draftmeter.stats.clusters import Clusters
-from draftmeter.stats.shares import share_over_clusters
-from draftmeter.stats.steps import summed_by
-from draftmeter.stats.uncertainty import Estimate, ratio_of_sums, smooth_function_of_ratios
+from draftmeter.stats.estimate import Estimate
+from draftmeter.stats.ratios import Clusters, ratio_of_sums, share_over_clusters, smooth_function_of_ratios, summed_by
 
 FloatArray = NDArray[np.float64]
 TextArray = NDArray[np.str_]
@@ -216,7 +214,7 @@ def _of_side(name: str, side: _Side, confidence: float) -> dict[str, Fact]:
 
 
 def _mean(side: _Side, y: FloatArray, x: FloatArray, unit: str, definition: str, confidence: float) -> Fact:
-    found = Estimate(None, None, None, None, len(x), side.unknown)
+    found = Estimate(None, None, None, len(x), side.unknown)
     if side.unknown is None:
         found = _enough(ratio_of_sums(y, x, confidence, side.clusters))
     method = f"own requests; {confidence:.0%} t interval, linearised, in clusters by prompt"
@@ -225,7 +223,7 @@ def _mean(side: _Side, y: FloatArray, x: FloatArray, unit: str, definition: str,
 
 def _speedup(speculating: _Side, baseline: _Side, unlike: str | None, confidence: float) -> Fact:
     """By linearisation of the log of the ratio over prompts; the sums of a prompt on both sides are one cluster."""
-    found = Estimate(None, None, None, None, len(baseline.tokens), unlike or _why(speculating, baseline))
+    found = Estimate(None, None, None, len(baseline.tokens), unlike or _why(speculating, baseline))
     if found.unknown is None:
         sums = np.column_stack([speculating.tokens, speculating.seconds, baseline.tokens, baseline.seconds])
         found = replace(found, unknown=NO_TOKEN)
@@ -267,10 +265,9 @@ def _why(*sides: _Side) -> str | None:
 
 
 def _enough(found: Estimate) -> Estimate:
-    if found.clusters >= FEWEST_PROMPTS or found.value is None:
+    if found.n >= FEWEST_PROMPTS or found.value is None:
         return found
-    reason = f"no interval: {found.clusters} prompts, at least {FEWEST_PROMPTS} are needed"
-    return replace(found, low=None, high=None, unknown=reason)
+    return found.without_interval(f"no interval: {found.n} prompts, at least {FEWEST_PROMPTS} are needed")
 
 
 def _paused(side: _Side, words: str) -> Fact:
@@ -293,7 +290,7 @@ def _undisturbed(found: Estimate, speculating: float | None, baseline: float | N
         f"no interval: replies stood still for {speculating:.0%} of the time with speculation and {baseline:.0%} without it, "
         "as they do on a machine that is held up by others"
     )
-    return replace(found, low=None, high=None, unknown=reason)
+    return found.without_interval(reason)
 
 
 def _estimated(found: Estimate, unit: str, definition: str, method: str) -> Fact:
@@ -304,7 +301,7 @@ def _estimated(found: Estimate, unit: str, definition: str, method: str) -> Fact
         unit=unit,
         definition=definition,
         method=method if found.low is not None else "own requests",
-        n=found.clusters,
+        n=found.n,
         n_unit="prompts",
         unknown=found.unknown,
     )
@@ -378,12 +375,12 @@ def _share(hits: FloatArray, prompts: TextArray, definition: str, left_out: str,
     alone = len(np.unique(prompts)) == len(prompts)
     clusters = "" if alone else f" at {found.effective:.4g} effective requests, in clusters by prompt"
     return fact(
-        found.value,
-        low=found.low,
-        high=found.high,
+        found.estimate.value,
+        low=found.estimate.low,
+        high=found.estimate.high,
         unit="fraction",
         definition=definition,
-        method=f"{source}; {confidence:.0%} interval of Wilson{clusters}",
+        method=f"{source}; {found.estimate.method}{clusters}",
         n=len(hits),
         n_unit="requests",
     )

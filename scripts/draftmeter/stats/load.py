@@ -1,16 +1,18 @@
-"""Acceptance and load: means by running requests, their range, and a regression with errors that allow for memory."""
+"""Acceptance and load: means by running requests, their range, and a regression.
+
+The errors of the regression allow for the memory of acceptance and of load.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
 from statsmodels.regression.linear_model import OLS  # type: ignore[import-untyped]
 
-from draftmeter.stats.resample import BlockEstimate, Joint
-
-IntArray = NDArray[np.int64]
+from draftmeter.stats.acceptance import IntArray
+from draftmeter.stats.estimate import Estimate, t_estimate, t_quantile
+from draftmeter.stats.resample import Joint
 
 MOST_RUNNING = 6
 RUNNING_NAMES = (*(str(number) for number in range(MOST_RUNNING)), f"{MOST_RUNNING}+")
@@ -25,98 +27,92 @@ class LoadError(ValueError):
 
 @dataclass(frozen=True)
 class RangeOfMeans:
-    """Largest less smallest of several means, and an interval for the true range.
+    """Largest less smallest of several means.
 
-    `high` is the largest end of the pairs' intervals, `low` the largest least difference of any pair at a level shared by
-    all pairs: both hold at the confidence asked for.
+    The upper end of its confidence interval is the largest one of all differences of two means, the
+    lower end the largest least difference of any two at a level that all of them share: both hold
+    at the confidence asked for.
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
+    estimate: Estimate
+    """Its `n` counts the intervals of the means."""
     means: tuple[str, ...]
-    """Those that have an interval: the range is theirs."""
+    """Those that have a confidence interval: the range is theirs."""
     left_out: tuple[str, ...]
-    unknown: str | None
 
 
 @dataclass(frozen=True)
 class Regression:
-    """Acceptance on running requests, by least squares; HAC standard errors (Newey and West, Bartlett kernel)."""
+    """Acceptance on running requests, by least squares.
 
-    slope: float
-    """Change for each further running request."""
-    slope_low: float
-    slope_high: float
-    n: int
-    lags: int
-    """Bandwidth of the covariance, in cells of lines."""
-
-
-@dataclass(frozen=True)
-class Explained:
-    """Variance between the means of groups of lines (weighted by their lines), as a share of the true between-line variance.
-
-    The noise of the means is subtracted; an interval that starts at 0 says that the groups may explain nothing.
+    HAC standard errors (Newey and West, Bartlett kernel).
     """
 
-    share: float | None
-    low: float | None
-    high: float | None
-    groups: tuple[str, ...]
-    unknown: str | None
+    slope: Estimate
+    """Change for each further running request."""
+    lags: int
+    """Bandwidth of the covariance, in cells of intervals."""
 
 
 def running_group(running: ArrayLike) -> IntArray:
-    """0, 1, ... 5, and 6 for six or more requests running at an interval's end; -1 where unknown. Shape (n,)."""
+    """0, 1, ... 5, and 6 for six or more requests running, shape (n,); -1 where unknown."""
     values = np.asarray(running, dtype=np.float64)
     known = np.isfinite(values)
     return np.where(known, np.minimum(np.where(known, values, 0), MOST_RUNNING), -1).astype(np.int64)
 
 
-def range_of_means(estimates: Mapping[str, BlockEstimate], names: tuple[str, ...], confidence: float) -> RangeOfMeans:
-    """The range of the means `names`, from their estimates and those of their differences `<later> - <earlier>`."""
+def range_of_means(estimates: Mapping[str, Estimate], names: tuple[str, ...], confidence: float) -> RangeOfMeans:
+    """The range of the means `names`, from their estimates and those of their differences.
+
+    The differences are named `<later> - <earlier>`.
+    """
     known = tuple(name for name in names if estimates[name].low is not None)
     left_out = tuple(name for name in names if name not in known)
-    pairs = [estimates[f"{b} - {a}"] for i, a in enumerate(known) for b in known[i + 1 :]]
-    values = [float(estimates[name].value or 0.0) for name in known]
-    if len(known) < FEWEST_LEVELS or any(pair.low is None for pair in pairs):
+    n = sum(estimates[name].n for name in known)
+    differences = [estimates[f"{b} - {a}"] for i, a in enumerate(known) for b in known[i + 1 :]]
+    if len(known) < FEWEST_LEVELS or any(one.low is None for one in differences):
         reason = f"of {len(names)} means {len(known)} with an interval; a range needs two, and their differences"
-        return RangeOfMeans(None, None, None, known, left_out, reason)
-    level = (1 + confidence) / 2
-    shared = 1 - (1 - level) / len(pairs)
+        return RangeOfMeans(Estimate(None, None, None, n, reason), known, left_out)
+    values = [float(estimates[name].value or 0.0) for name in known]
+    shared = 1 - (1 - confidence) / len(differences)
     low = high = 0.0
-    for pair in pairs:
-        size, error, freedom = abs(float(pair.value or 0)), float(pair.standard_error or 0), float(pair.freedom or 1)
-        high = max(high, size + float(stats.t.ppf(level, freedom)) * error)
-        low = max(low, size - float(stats.t.ppf(shared, freedom)) * error)
-    return RangeOfMeans(max(values) - min(values), low, high, known, left_out, None)
+    for one in differences:
+        size, error, freedom = abs(float(one.value or 0)), float(one.standard_error or 0), float(one.freedom or 1)
+        high = max(high, size + t_quantile(confidence, freedom) * error)
+        low = max(low, size - t_quantile(shared, freedom) * error)
+    method = f"{estimates[known[0]].method}, of the differences of all pairs of means"
+    return RangeOfMeans(Estimate(max(values) - min(values), low, high, n, method=method), known, left_out)
 
 
-def explained_share(joint: Joint, names: tuple[str, ...], true_variance: float, confidence: float) -> Explained:
-    """The share of `true_variance` (between lines) that the groups `names` of a means part explain.
+def explained_share(joint: Joint, names: tuple[str, ...], true_variance: float, confidence: float) -> Estimate:
+    """The share of the variance of true acceptance that the groups `names` explain.
 
-    Q = sum of w (m - m.)^2 with the groups' lines as weights w; its noise, sum of w var(m) - var(m.), is subtracted, and its
-    variance is that of a quadratic form in normal means: 2 tr(A C A C) + 4 m' A C A m.
+    `true_variance` is that between intervals, `joint` holds the means of the groups. Q = sum of
+    w (m - m.)^2 is their variance, with the groups' numbers of intervals as weights w; its noise,
+    sum of w var(m) - var(m.), is subtracted, and its variance is that of a quadratic form in normal
+    means: 2 tr(A C A C) + 4 m' A C A m. A confidence interval that starts at 0 says that the groups
+    may explain nothing.
     """
     every = tuple(joint.estimates)
     known = tuple(name for name in names if joint.estimates[name].low is not None)
-    if len(known) < FEWEST_LEVELS or true_variance <= 0:
-        reason = "no variance of the true acceptance to explain"
-        if len(known) < FEWEST_LEVELS:
-            reason = f"of {len(names)} groups {len(known)} with an interval of their mean; at least two are needed"
-        return Explained(None, None, None, known, reason)
+    n = sum(joint.estimates[name].n for name in known)
+    if len(known) < FEWEST_LEVELS:
+        reason = f"of {len(names)} groups {len(known)} with an interval of their mean; at least two are needed"
+        return Estimate(None, None, None, n, reason)
+    if true_variance <= 0:
+        return Estimate(None, None, None, n, "no variance of the true acceptance to explain")
     index = [every.index(name) for name in known]
     means = np.array([joint.estimates[name].value for name in known], dtype=np.float64)
-    lines = np.array([joint.estimates[name].n for name in known], dtype=np.float64)
-    w = lines / lines.sum()
+    intervals = np.array([joint.estimates[name].n for name in known], dtype=np.float64)
+    w = intervals / intervals.sum()
     form = np.diag(w) - np.outer(w, w)
     noise = form @ joint.covariance[np.ix_(index, index)]
     found = float(means @ form @ means) - float(np.trace(noise))
     variance = 2 * float(np.trace(noise @ noise)) + 4 * float(means @ noise @ form @ means)
-    half = float(stats.t.ppf((1 + confidence) / 2, joint.freedom[index].min())) * np.sqrt(max(variance, 0.0))
+    half = t_quantile(confidence, float(joint.freedom[index].min())) * np.sqrt(max(variance, 0.0))
     share, low, high = (float(min(max(end / true_variance, 0.0), 1.0)) for end in (found, found - half, found + half))
-    return Explained(share, low, high, known, None)
+    method = f"{confidence:.0%} interval from the covariance of the means over resampled blocks, noise of the means subtracted"
+    return Estimate(share, low, high, n, method=method)
 
 
 def regression_on_running(
@@ -124,10 +120,11 @@ def regression_on_running(
 ) -> Regression | None:
     """Least squares of acceptance on running requests, shape (n,), in order of time.
 
-    `cell` numbers the cells of lines, without a gap (shape (n,), not falling; one line each, or more where lines are many):
-    scores are summed over each, and the covariance has the Bartlett kernel over `lags` cells (Newey and West 1987 on sums, as
-    Driscoll and Kraay 1998). The interval is a t interval with 1.5 cells / lags degrees of freedom, what that kernel is
-    worth. None where running or acceptance does not vary.
+    `cell` numbers the cells of intervals, without a gap (shape (n,), not falling; one interval
+    each, or more where intervals are many): scores are summed over each, and the covariance has the
+    Bartlett kernel over `lags` cells (Newey and West 1987 on sums, as Driscoll and Kraay 1998). The
+    t interval has 1.5 cells / lags degrees of freedom, what that kernel is worth. None where
+    running or acceptance does not vary.
     """
     y, x = (np.asarray(values, dtype=np.float64) for values in (acceptance, running))
     cells = np.asarray(cell, dtype=np.int64)
@@ -141,12 +138,6 @@ def regression_on_running(
     used = int(min(max(round(lags), 1), number - 1))
     design = np.column_stack([np.ones(len(x)), x])
     fit = OLS(y, design).fit(cov_type="hac-groupsum", cov_kwds={"time": cells - cells[0], "maxlags": used})
-    slope, error = float(fit.params[1]), float(fit.bse[1])
-    half = float(stats.t.ppf((1 + confidence) / 2, max(FREEDOM_PER_LAG * number / used, 1.0))) * error
-    return Regression(
-        slope=slope,
-        slope_low=slope - half,
-        slope_high=slope + half,
-        n=len(x),
-        lags=used,
-    )
+    freedom = max(FREEDOM_PER_LAG * number / used, 1.0)
+    method = f"{confidence:.0%} t interval, standard errors of Newey and West over {used} cells of lines"
+    return Regression(t_estimate(float(fit.params[1]), float(fit.bse[1]), freedom, confidence, len(x), method), used)

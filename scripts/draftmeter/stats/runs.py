@@ -1,4 +1,4 @@
-"""Runs of a workload beside each other: other clients' tokens, gaps between sources, and acceptance by streams."""
+"""Runs of a workload beside each other: other clients' tokens, and acceptance by streams."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from numpy.typing import ArrayLike
 from scipy import stats  # type: ignore[import-untyped]
 
 from draftmeter.stats.acceptance import CountsError
-from draftmeter.stats.uncertainty import Estimate
+from draftmeter.stats.estimate import Estimate, t_estimate
 
 FEWEST_RUNGS = 3
 
 
 @dataclass(frozen=True)
 class OtherClients:
-    """Tokens that the server generated for others, as shares of its tokens; None where it generated none."""
+    """Tokens generated for others, as shares of the server's; None where it generated none."""
 
     by_run: tuple[float | None, ...]
     all_runs: float | None
@@ -27,17 +27,17 @@ class StreamsSlope:
     """Change of acceptance for each doubling of the streams, one point a number of streams."""
 
     estimate: Estimate
-    """`clusters` counts the numbers of streams."""
+    """Its `n` counts the numbers of streams."""
     rungs: int
     same_prompts: bool
     """Whether every rung sent the same prompts; if not, a trend may be that of the prompts."""
 
 
 def other_clients(generated: ArrayLike, own: ArrayLike, limit: float = 0.01) -> OtherClients:
-    """From the generation counter and the own reply tokens of each run, shape (n,): (counter - own) / counter.
+    """Of the generation counter and the own reply tokens of each run, shape (n,).
 
-    Of each run and of all together; those whose share is at most `limit` are kept. A negative share says that the counter
-    lost tokens.
+    (counter - own) / counter, of each run and of all together; runs whose share is at most `limit`
+    are kept. A negative share says that the counter lost tokens.
     """
     counter, ours = np.asarray(generated, dtype=np.float64), np.asarray(own, dtype=np.float64)
     if counter.shape != ours.shape or counter.ndim != 1 or np.any(counter < 0) or np.any(ours < 0):
@@ -63,9 +63,10 @@ def relative_gap(found: float, counted: float) -> float | None:
 def streams_slope(
     streams: ArrayLike, accepted: ArrayLike, drafted: ArrayLike, prompts: ArrayLike, confidence: float
 ) -> StreamsSlope:
-    """Least squares of acceptance on log2(streams) over rungs; runs (shape (n,)) of equal streams are pooled first.
+    """Least squares of acceptance on log2(streams) over rungs.
 
-    The error comes from how the rungs scatter around the line, with rungs - 2 degrees of freedom: runs differ by more than
+    Runs (shape (n,)) of equal streams are pooled first: they make a rung. The error comes from how
+    the rungs scatter around the line, with rungs - 2 degrees of freedom: runs differ by more than
     the luck of their drafts. `prompts` labels the prompt set of each run.
     """
     rungs, position = np.unique(np.asarray(streams, dtype=np.float64), return_inverse=True)
@@ -75,14 +76,11 @@ def streams_slope(
     same = len(np.unique(np.asarray(prompts))) == 1
     if np.any(n == 0) or len(rungs) < 2:
         reason = "a rung made no draft" if np.any(n == 0) else f"{len(rungs)} number of streams; a slope needs two"
-        return StreamsSlope(Estimate(None, None, None, None, len(rungs), reason), len(rungs), same)
-    x, acceptance = np.log2(rungs), y / n
-    centred = x - x.mean()
-    slope = float(centred @ acceptance / (centred @ centred))
+        return StreamsSlope(Estimate(None, None, None, len(rungs), reason), len(rungs), same)
+    fit = stats.linregress(np.log2(rungs), y / n)
+    slope, freedom = float(fit.slope), len(rungs) - 2
     if len(rungs) < FEWEST_RUNGS:
         reason = f"no interval: {len(rungs)} numbers of streams, {FEWEST_RUNGS} are needed"
-        return StreamsSlope(Estimate(slope, None, None, None, len(rungs), reason), len(rungs), same)
-    residuals = acceptance - acceptance.mean() - slope * centred
-    error = float(np.sqrt(residuals @ residuals / (len(rungs) - 2) / (centred @ centred)))
-    half = float(stats.t.ppf((1 + confidence) / 2, len(rungs) - 2)) * error
-    return StreamsSlope(Estimate(slope, error, slope - half, slope + half, len(rungs), None), len(rungs), same)
+        return StreamsSlope(Estimate(slope, None, None, len(rungs), reason), len(rungs), same)
+    method = f"{confidence:.0%} t interval from how the numbers of streams scatter around the line"
+    return StreamsSlope(t_estimate(slope, float(fit.stderr), freedom, confidence, len(rungs), method), len(rungs), same)

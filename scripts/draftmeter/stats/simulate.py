@@ -1,9 +1,9 @@
-"""Simulated servers with planted truth: acceptance that wanders in time, load, gaps, chances by position.
+"""Simulated servers with planted truth: acceptance that wanders in time, load, gaps, chances.
 
 A latent value z of each interval, standard normal, moves the chance at every position k alike:
-chance_k = logistic(a_k + b z + load effect * running). z is a sum of components that forget exponentially
-(Ornstein-Uhlenbeck processes) and of a white rest. Its a_k and b are solved so that the shares and the standard
-deviation of the intervals' true acceptance are the planted ones.
+chance_k = logistic(a_k + b z + load effect * running). z is a sum of components that forget
+exponentially (Ornstein-Uhlenbeck processes) and of a white rest. Its a_k and b are solved so that
+the shares and the standard deviation of the intervals' true acceptance are the planted ones.
 """
 
 from dataclasses import dataclass, field
@@ -24,28 +24,33 @@ class SimulationError(ValueError):
 
 @dataclass(frozen=True)
 class Decay:
-    """A component of the latent value: its share of the variance, and the time (s) after which 1/e is remembered."""
+    """A component of the latent value."""
 
     weight: float
+    """Share of the variance."""
     time_s: float
+    """Seconds after which 1/e is remembered."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Requests arrive at random while the server is busy, and run for exponentially distributed times."""
+    """Requests arrive at random while the server is busy; their times are exponential."""
 
     requests_per_s: float
     request_s: float
     """Mean time that a request runs."""
     busy_s: float = np.inf
-    """Mean length of the stretches in which requests arrive; infinite for a server that is never idle."""
+    """Mean length of the stretches in which requests arrive; infinite if never idle."""
     idle_s: float = 0.0
     """Mean length of the stretches between them."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps a second of one running request: `per_s` / (1 + `slowdown` (running - 1)), times a lognormal factor."""
+    """Steps a second of one running request.
+
+    `per_s` / (1 + `slowdown` (running - 1)), times a lognormal factor.
+    """
 
     per_s: float
     slowdown: float = 0.0
@@ -57,7 +62,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Server:
-    """What is planted. Steps of all requests of an interval are pooled: that is what a log line shows."""
+    """What is planted. Steps of all requests of an interval are pooled, as in a log line."""
 
     chances: tuple[float, ...]
     """Pooled chance of acceptance at position 1..K given acceptance at the one before."""
@@ -72,10 +77,12 @@ class Server:
     interval_s: float = 10.0
 
 
-# A server like the published one. Its chances round to the printed ones and give every other figure that is printed of all
-# drafts. The spread between intervals is the printed one: 7.6 points in all less 1.3 of sampling. The decays are those whose
-# autocorrelations come nearest, by least squares, to the four that are printed (0.54, 0.32, 0.14, 0.02 at 10 s, 30 s, 5 min,
-# 10 min): no two decays meet them all. Its load gives about as many lines, drafts and intervals of 500 drafts in 28.9 hours.
+# A server like the published one. Its chances round to the printed ones and give every other
+# quantity that is printed of all drafts. The spread between intervals is the printed one: 7.6
+# points in all less 1.3 of sampling. The decays are those whose autocorrelations come nearest, by
+# least squares, to the four that are printed (0.54, 0.32, 0.14, 0.02 at 10 s, 30 s, 5 min, 10 min):
+# no two decays meet them all. Its load gives about as many intervals, drafts and intervals of 500
+# drafts in 28.9 hours.
 PUBLISHED_LIKE = Server(
     chances=(0.7987, 0.8094, 0.8252),
     between_sd=0.0749,
@@ -87,7 +94,7 @@ PUBLISHED_LIKE = Server(
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The log odds a_k at z = 0 and the slope b that give the planted shares and standard deviation."""
+    """The log odds a_k at z = 0 and the slope b that give what is planted."""
 
     log_odds: tuple[float, ...]
     slope: float
@@ -95,7 +102,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The intervals of a simulated log that hold a draft, in order of time: n of them, K positions."""
+    """The intervals of a simulated log that hold a draft, by time: n of them, K positions."""
 
     end: FloatArray = field(repr=False)
     """Seconds from the start."""
@@ -118,7 +125,7 @@ class Traffic:
 
 
 def simulate(server: Server, slots: int, rng: np.random.Generator) -> Traffic:
-    """`slots` consecutive intervals of a server; those without a draft leave a gap, as a log does."""
+    """`slots` consecutive intervals of a server; those without a draft leave a gap, as in a log."""
     if slots < 1:
         raise SimulationError(f"slots: found {slots}; needs at least 1")
     calibrated = calibrate(server.chances, server.between_sd)
@@ -141,8 +148,8 @@ def simulate(server: Server, slots: int, rng: np.random.Generator) -> Traffic:
 def calibrate(chances: tuple[float, ...], between_sd: float) -> Calibrated:
     """Solve a_k and b for a latent standard normal z, by Gauss-Hermite quadrature.
 
-    Raises :class:`SimulationError` where no such server exists: a chance outside (0, 1), a spread that acceptance
-    between 0 and 1 cannot have.
+    Raises :class:`SimulationError` where no such server exists: a chance outside (0, 1), a spread
+    that acceptance between 0 and 1 cannot have.
     """
     planted = np.asarray(chances, dtype=np.float64)
     if planted.ndim != 1 or len(planted) == 0 or np.any((planted <= 0) | (planted >= 1)):
@@ -179,7 +186,10 @@ def calibrate(chances: tuple[float, ...], between_sd: float) -> Calibrated:
 
 
 def latent(decays: tuple[Decay, ...], interval_s: float, slots: int, rng: np.random.Generator) -> FloatArray:
-    """A stationary standard normal series: its correlation at lag h > 0 is the sum of weight * exp(-h / time)."""
+    """A stationary standard normal series.
+
+    Its correlation at lag h > 0 is the sum of weight * exp(-h / time).
+    """
     white = 1 - sum(decay.weight for decay in decays)
     if white < -1e-12 or any(decay.weight < 0 or decay.time_s <= 0 for decay in decays):
         raise SimulationError(f"decays: found {decays}; needs positive times, and weights that sum to 1 at most")
@@ -195,7 +205,8 @@ def latent(decays: tuple[Decay, ...], interval_s: float, slots: int, rng: np.ran
 def simulated_load(load: Load, interval_s: float, slots: int, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
     """Requests running on the average of each interval, and at its end; both of shape (slots,)."""
     horizon = slots * interval_s
-    # Whoever runs at the start came before it: requests of ten mean times earlier are as good as gone.
+    # Whoever runs at the start came before it: requests of ten mean times earlier are as good as
+    # gone.
     before = 10 * load.request_s
     arrivals = _arrivals(load, before + horizon, rng) - before
     ends = arrivals + rng.exponential(load.request_s, len(arrivals))
@@ -239,7 +250,10 @@ def _drafts(server: Server, mean_running: FloatArray, z: FloatArray, rng: np.ran
 
 
 def accepted_drafts(drafts: IntArray, chances: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Drafts of each interval accepted through each position, shape (n, K); `chances` (n, K), every draft on its own."""
+    """Drafts of each interval accepted through each position, every draft on its own.
+
+    `drafts` has shape (n,), `chances` and the result (n, K).
+    """
     through = np.empty(chances.shape)
     before = np.asarray(drafts, dtype=np.int64)
     for position in range(chances.shape[1]):
