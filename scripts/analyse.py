@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,16 +36,16 @@ class Outputs:
 
 def analyse(
     study: Study | Archive,
-    tables: Sequence[Path],
+    tables: Mapping[str, Path],
     known_answer: Path | None,
     published: Path | None,
     out: Outputs,
 ) -> None:
-    """Write all estimates of `study`. `tables`: in the order of TABLES."""
+    """Write all estimates of `study`. `tables` are those of TABLES by name."""
     logger.info("study %s: reading %d tables", study.study.name, len(tables))
     known = None if known_answer is None else read_known_answer(known_answer)
     beside = None if published is None else read_published(published)
-    estimates = estimate(study, read_tables(*tables), known, beside)
+    estimates = estimate(study, read_tables(**tables), known, beside)
     write_csv(out.table1, estimates.table1_columns, estimates.table1)
     write_csv(out.figure1_intervals, INTERVAL_COLUMNS, estimates.intervals)
     write_csv(out.figure1_fifths, FIFTH_COLUMNS, estimates.fifths)
@@ -67,7 +67,7 @@ if "snakemake" in globals():
     with job(smk.log[0], ValueError):
         analyse(
             study=parse_config(json.loads(Path(smk.input.config).read_text())),
-            tables=[Path(smk.input[name]) for name in TABLES],
+            tables={name: Path(smk.input[name]) for name in TABLES},
             known_answer=next(iter(paths(smk.input.get("known_answer"))), None),
             published=next(iter(paths(smk.input.get("published"))), None),
             out=Outputs(**{name: Path(path) for name, path in smk.output.items()}),

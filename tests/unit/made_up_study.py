@@ -65,12 +65,12 @@ class MadeUp:
     runs: pd.DataFrame
     known_answer: dict[str, Any]
 
-    def write(self, folder: Path) -> tuple[list[Path], Path]:
+    def write(self, folder: Path) -> tuple[dict[str, Path], Path]:
         """Write the tables and known_answer.json; return their paths."""
-        tables = []
+        tables = {}
         for name in ("counters", "intervals", "requests", "checks", "runs"):
-            tables.append(folder / f"{name}.parquet")
-            getattr(self, name).to_parquet(tables[-1], index=False)
+            tables[name] = folder / f"{name}.parquet"
+            getattr(self, name).to_parquet(tables[name], index=False)
         write_json(folder / "known_answer.json", self.known_answer)
         return tables, folder / "known_answer.json"
 

@@ -422,7 +422,7 @@ def test_impossible_counters_are_unknown_facts_and_the_checks_get_their_say(
 def test_broken_files(tmp_path: Path) -> None:
     made_up = make_up(STUDY)
     tables, known = made_up.write(tmp_path)
-    tables[0].write_text("not a table")
+    tables["counters"].write_text("not a table")
     with pytest.raises(AnalysisError, match=r"counters\.parquet: cannot be read"):
         analyse(STUDY, tables, known, None, outputs(tmp_path / "out"))
 

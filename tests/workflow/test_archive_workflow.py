@@ -74,7 +74,7 @@ def test_its_tables_are_those_of_the_study_that_it_came_from(shipped: Path, tmp_
     study = read_study(ROOT / "config" / "config.yaml")
     known = ROOT / "config" / "archive" / "known_answer.json"
     published = ROOT / "config" / "published.yaml"
-    analyse(study, [tables[name][0] for name in TABLES], boots, known, published, out)
+    analyse(study, {name: tables[name][0] for name in TABLES}, known, published, out)
     results = shipped / "results"
     for name in TABLES:
         assert (results / "tables" / f"{name}.csv").read_bytes() == tables[name][1].read_bytes()
