@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from draftmeter.stats.figures import acceptance_memory
+from draftmeter.stats.lines import lines
 from made_up_study import runs_of_files
 
 from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.tables import Tables, check_tables
-from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, accepted_drafts, simulate
+from draftmeter.stats.blocks import plan_blocks
+from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, Traffic, accepted_drafts, simulate
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
 
@@ -21,6 +24,10 @@ POSITIONS = [f"accepted_{position}" for position in range(1, K + 1)]
 STARTED = 1.8e9
 PROMPTS = 60
 DRAFTS = 200
+MIN_DRAFTS = 500
+TRIES = 50
+ENOUGH_BLOCKS = 40
+"""Twice as many as an interval needs: some figures are of a part of the lines."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +42,19 @@ class Planted:
     """By number of streams."""
     others: dict[int, int] = field(default_factory=dict)
     """Generated tokens of other clients, by number of streams of the synthetic workload."""
+    long_enough: bool = False
+    """Draw the traffic again until it has blocks for its intervals: luck alone makes one in some forty seem too short."""
 
 
-def config(min_drafts: int = 500, sensitivity: tuple[int, ...] = (100, 1000), resamples: int = 300) -> Archive:
+def config(
+    min_drafts: int = MIN_DRAFTS, sensitivity: tuple[int, ...] = (100, 1000), resamples: int = 300, confidence: float = 0.95
+) -> Archive:
     """An archive with the published study's controlled workloads, as far as they are planted."""
     plain = archive_of([Path("nightly.log")])
     labels = {"pair-on": "Reasoning on", "pair-off": "Reasoning off", "synthetic": "Random words"}
     plain["workloads"] |= {name: {"label": label, "clusters": "prompts"} for name, label in labels.items()}
     plain["analysis"] |= {"min_drafts": min_drafts, "min_drafts_sensitivity": list(sensitivity), "resamples": resamples}
+    plain["analysis"]["confidence"] = confidence
     published = {"pair-on": "pair_reasoning_on", "pair-off": "pair_reasoning_off", "synthetic": "synthetic"}
     plain["report"] |= {"controlled": list(labels), "published": published}
     parsed = parse_config(plain)
@@ -60,8 +72,8 @@ def analysed(planted: Planted, archive: Archive | None = None, seed: int = 1) ->
 def tables_of(planted: Planted, seed: int) -> Tables:
     """Its tables. The production server has counters and a log, and no own requests."""
     rng = np.random.default_rng(seed)
-    lines = _lines(planted.server, planted.slots, rng)
-    counters, requests = [_counted_lines(lines, planted)], []
+    log = _lines(planted, rng)
+    counters, requests = [_counted_lines(log, planted)], []
     runs = [("pair-on", 4, planted.low), ("pair-off", 4, planted.high)]
     runs += [("synthetic", streams, chance) for streams, chance in planted.synthetic.items()]
     for workload, streams, chance in runs:
@@ -73,7 +85,7 @@ def tables_of(planted: Planted, seed: int) -> Tables:
     return Tables(
         runs=runs_of_files(pd.DataFrame(counters)),
         counters=pd.DataFrame(counters),
-        intervals=pd.DataFrame(lines),
+        intervals=pd.DataFrame(log),
         requests=pd.DataFrame(requests),
         checks=pd.DataFrame(columns=["server", "boot", "attempt", "run", *checks]),
     )
@@ -83,8 +95,29 @@ def _run(server: str, run: str) -> dict[str, Any]:
     return {"server": server, "boot": "boot-1", "attempt": 1, "run": run}
 
 
-def _lines(server: Server, slots: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    traffic = simulate(server, slots, rng)
+def _traffic(planted: Planted, rng: np.random.Generator) -> Traffic:
+    for _ in range(TRIES):
+        traffic = simulate(planted.server, planted.slots, rng)
+        if not planted.long_enough or _blocks(traffic, planted.server.interval_s) > ENOUGH_BLOCKS:
+            return traffic
+    raise AssertionError(f"none of {TRIES} traffics has blocks for its intervals: plant more slots or a shorter memory")
+
+
+def _blocks(traffic: Traffic, interval_s: float) -> float:
+    seen = lines(
+        traffic.end,
+        traffic.drafts,
+        traffic.accepted,
+        traffic.drafted,
+        window_s=interval_s,
+        accepted_at=traffic.accepted_at,
+        running=traffic.running,
+    )
+    return len(seen) / plan_blocks(acceptance_memory(seen, seen.at_least(MIN_DRAFTS))).memory
+
+
+def _lines(planted: Planted, rng: np.random.Generator) -> list[dict[str, Any]]:
+    server, traffic = planted.server, _traffic(planted, rng)
     rows = zip(traffic.end, traffic.drafts, traffic.accepted_at, traffic.running, strict=True)
     return [
         {
