@@ -50,6 +50,14 @@ class StudyFacts(Strict):
     authors: list[str]
 
 
+class ServerDifference(Strict):
+    """Two servers that ran some of the same workloads, and each key in which they differ with what both have."""
+
+    one: str
+    other: str
+    keys: list[str]
+
+
 class SetupRow(Strict):
     """One server. A property that differs between its records holds every value found, separated by semicolons; null: unknown."""
 

@@ -62,6 +62,7 @@ def made_up_facts(kind: str = "known_answer", found: Findings = RISING) -> dict[
                 "authors": ["A. Nobody"],
             },
             "setup": [_setup_row("controlled"), _setup_row("production")],
+            "differences": [{"one": "controlled", "other": "production", "keys": ["the precision (float32; half)"]}],
             "facts": facts,
             "labels": {name: label for name, (label, *_) in WORKLOADS.items()},
             "table1": [

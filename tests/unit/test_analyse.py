@@ -81,7 +81,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Outputs, M
 def test_facts_are_complete(analysed: tuple[dict, Outputs, MadeUp]) -> None:
     content, _, _ = analysed
     assert set(content) == {
-        *("study", "setup", "facts", "labels", "structure", "findings"),
+        *("study", "setup", "facts", "labels", "structure", "findings", "differences"),
         *("table1", "claims", "comparison", "calibration", "checks"),
     }
     # Acceptance set by construction is never compared with what was published.

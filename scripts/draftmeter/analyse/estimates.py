@@ -1,5 +1,6 @@
 """From tables to what results/estimates holds: the facts, the rows of Table 1 and of the figures, the calibration."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,11 @@ from draftmeter.analyse.interval_estimates import IntervalEstimates, interval_es
 from draftmeter.analyse.interval_facts import RUNNING_MEANS, fifth_facts, interval_facts, lags_of
 from draftmeter.analyse.interval_series import categories_of, joined, workload_intervals
 from draftmeter.analyse.reasoning import pair_facts
-from draftmeter.analyse.setup import setup_rows
+from draftmeter.analyse.setup import server_differences, setup_rows
 from draftmeter.analyse.streams import facts_of_runs
 from draftmeter.analyse.structure import structure_of
 from draftmeter.analyse.table1 import keys_of, table1_rows
-from draftmeter.analyse.tables import Tables, numbers, run_labels
+from draftmeter.analyse.tables import Measured, Tables, numbers, run_labels
 from draftmeter.analyse.with_and_without import reply_facts, runs_with_and_without, speed_facts
 from draftmeter.facts import PRODUCTION_INTERVALS, CalibrationRow, Claim, Comparison, Fact, Structure
 from draftmeter.study.archive import Archive
@@ -53,8 +54,9 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
     _require_kind(study, tables, known, published)
     _require_workloads(study, tables)
     measured = _measured(study, tables)
-    facts = _all_workloads(study, measured)
-    production = measured.of_workload(study.report.production)
+    production_of, controlled = _reported(study, measured)
+    facts, labels = _all_workloads(study, measured, [production_of, *controlled])
+    production = measured.of(production_of)
     seed, analysis = study.study.seed, study.analysis
     log = workload_intervals(production.intervals, production.k)
     found = interval_estimates(
@@ -68,14 +70,14 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
     fifths = fifth_facts(found, production.k)
     own = interval_facts(found, production.k, fifths, production, analysis.min_drafts_sensitivity)
     facts |= {f"{PRODUCTION_INTERVALS}.{quantity}": fact for quantity, fact in own.items()}
-    facts |= pair_facts(study.report.controlled, measured, analysis.confidence)
+    facts |= pair_facts(controlled, measured, analysis.confidence)
     claims: list[Claim] = []
     compared: list[Comparison] = []
     if published is not None:
         facts |= _joined_facts(study, found, production.k)
     structure = structure_of(
         facts,
-        streams={workload: measured.of_workload(workload).streams for workload in _labels(study, facts)},
+        streams={one.name: measured.of(one).streams for one in labels},
         thresholds={PRODUCTION_INTERVALS: analysis.min_drafts_sensitivity}
         | ({JOINED: SENSITIVITY} if f"{JOINED}.lines" in facts else {}),
         joined_s=INTERVAL_S,
@@ -83,9 +85,10 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
         running=RUNNING_MEANS,
     )
     if published is not None:
-        claims, compared = _beside(published, study, facts, structure)
+        claims, compared = _beside(published, study, controlled, facts, structure)
     calibration = [] if known is None else calibrate(study, tables, known)
-    columns, table1 = table1_rows(study, measured, facts, structure)
+    words = {one.name: label for one, label in labels.items()}
+    columns, table1 = table1_rows(production_of, controlled, words, measured, facts, structure)
     content = {
         "study": {
             "name": study.study.name,
@@ -99,8 +102,9 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
             "authors": study.report.authors,
         },
         "setup": [row.model_dump(mode="json") for row in setup_rows(tables)],
+        "differences": [one.model_dump(mode="json") for one in server_differences(measured)],
         "facts": {key: fact.model_dump(mode="json") for key, fact in facts.items()},
-        "labels": _labels(study, facts),
+        "labels": words,
         "structure": structure.model_dump(mode="json"),
         "findings": find(facts, structure, study.report.production, analysis.confidence).model_dump(mode="json"),
         "table1": [keys_of(row, facts, structure) for row in table1],
@@ -121,10 +125,22 @@ def estimate(study: Study | Archive, tables: Tables, known: KnownAnswer | None, 
     )
 
 
-def _labels(study: Study | Archive, facts: dict[str, Fact]) -> dict[str, str]:
-    """Of the workloads that have facts, those of Table 1 first."""
-    names = dict.fromkeys([study.report.production, *study.report.controlled, *study.workloads])
-    return {name: study.workloads[name].label for name in names if f"{name}.drafts" in facts}
+def _reported(study: Study | Archive, tables: Tables) -> tuple[Measured, list[Measured]]:
+    """What the rows of Table 1 are of: production, and the controlled workloads on each server that ran them."""
+    drafting = set(tables.counters.loc[tables.drafting, "workload"].astype(str))
+    for workload in [study.report.production, *study.report.controlled]:
+        if workload not in drafting:
+            raise AnalysisError(
+                f"table counters: no record of workload {workload!r}, which the report needs, from a server that makes drafts; "
+                "known-answer models beside another one, and runs without speculation, do not count"
+            )
+    production = tables.measured(study.report.production)
+    if len(production) > 1:
+        raise AnalysisError(
+            f"report.production: the records of {study.report.production!r} are of the servers "
+            f"{', '.join(str(one.server) for one in production)}; its intervals are the time series of one"
+        )
+    return production[0], [one for workload in study.report.controlled for one in tables.measured(workload)]
 
 
 def _require_kind(study: Study | Archive, tables: Tables, known: KnownAnswer | None, published: Published | None) -> None:
@@ -172,24 +188,28 @@ def _measured(study: Study | Archive, tables: Tables) -> Tables:
     return tables.of_runs(tables.counters[~run_labels(tables.counters).isin(calibrating)])
 
 
-def _all_workloads(study: Study | Archive, tables: Tables) -> dict[str, Fact]:
+def _all_workloads(
+    study: Study | Archive, tables: Tables, reported: Sequence[Measured]
+) -> tuple[dict[str, Fact], dict[Measured, str]]:
+    """The facts of all that was measured, and their labels: those of Table 1 first, then in the order of the config."""
     drafting = set(tables.counters.loc[tables.drafting, "workload"].astype(str))
-    reported = [study.report.production, *study.report.controlled]
-    for workload in reported:
-        if workload not in drafting:
-            raise AnalysisError(
-                f"table counters: no record of workload {workload!r}, which the report needs, from a server that makes drafts; "
-                "known-answer models beside another one, and runs without speculation, do not count"
-            )
+    others = [one for workload in study.workloads if workload in drafting for one in tables.measured(workload)]
     pairs = runs_with_and_without(tables)
     confidence = study.analysis.confidence
     facts: dict[str, Fact] = {}
-    for workload in [*dict.fromkeys(reported), *sorted(drafting - set(reported))]:
-        cluster = study.workloads[workload].clusters
-        facts |= facts_of_runs(workload, tables.of_workload(workload), cluster, study.analysis, study.study.seed)
-        facts |= speed_facts([pair for pair in pairs if pair.workload == workload], confidence)
-        facts |= reply_facts(workload, tables, pairs, confidence)
-    return facts
+    measured = list(dict.fromkeys([*reported, *sorted(others, key=lambda one: one.name)]))
+    for one in measured:
+        cluster = study.workloads[one.workload].clusters
+        facts |= facts_of_runs(one.name, tables.of(one), cluster, study.analysis, study.study.seed)
+        facts |= speed_facts([pair for pair in pairs if pair.measured == one], confidence)
+        facts |= reply_facts(one, tables, pairs, confidence)
+    named = dict.fromkeys([*reported, *others])
+    return facts, {one: _label(study, one) for one in named}
+
+
+def _label(study: Study | Archive, measured: Measured) -> str:
+    label = study.workloads[measured.workload].label
+    return label if measured.server is None else f"{label} ({measured.server})"
 
 
 def _joined_facts(study: Study | Archive, found: IntervalEstimates, k: int) -> dict[str, Fact]:
@@ -207,21 +227,32 @@ def _joined_facts(study: Study | Archive, found: IntervalEstimates, k: int) -> d
 
 
 def _beside(
-    published: Published, study: Study | Archive, facts: dict[str, Fact], structure: Structure
+    published: Published, study: Study | Archive, controlled: Sequence[Measured], facts: dict[str, Fact], structure: Structure
 ) -> tuple[list[Claim], list[Comparison]]:
-    """Claims and comparison. Intervals of another length can still answer claims, but have no figure to compare."""
+    """Claims and comparison. Intervals of another length can still answer claims, but have no figure to compare.
+
+    Of a workload that several servers ran, the first one's figures stand beside the published ones.
+    """
     report, analysis = study.report, study.analysis
+    first = {one.workload: one.name for one in reversed(controlled)}
+    beside = {first[workload]: theirs for workload, theirs in report.published.items()}
     intervals, sensitivity = PRODUCTION_INTERVALS, analysis.min_drafts_sensitivity
     if JOINED in structure.subjects:
         intervals, sensitivity = JOINED, list(SENSITIVITY)
     as_long = any(lag.seconds == INTERVAL_S for lag in structure.lags)
     alike = intervals == JOINED or (as_long and analysis.min_drafts == MIN_DRAFTS)
-    synthetic = next((workload for workload, theirs in report.published.items() if theirs == "synthetic"), None)
+    synthetic = next((name for name, theirs in beside.items() if theirs == "synthetic"), None)
     claims = published_claims(
-        facts, report.production, report.controlled, intervals, sensitivity, synthetic, structure.subjects[report.production].k
+        facts,
+        report.production,
+        [one.name for one in controlled],
+        intervals,
+        sensitivity,
+        synthetic,
+        structure.subjects[report.production].k,
     )
     regions = {name: _region(claim) for name, claim in published.claims.items()}
-    rows = comparison(published, facts, structure, report.production, report.published, intervals if alike else None)
+    rows = comparison(published, facts, structure, report.production, beside, intervals if alike else None)
     return judge(claims, facts, regions), rows
 
 

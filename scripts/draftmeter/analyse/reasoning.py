@@ -1,5 +1,6 @@
 """The same prompts with reasoning and without: what reasoning does to acceptance."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import PERCENT, POINTS, fact
-from draftmeter.analyse.tables import Tables, numbers
+from draftmeter.analyse.tables import Measured, Tables, numbers
 from draftmeter.facts import REASONING, Fact
 from draftmeter.stats.ratios import smooth_function_of_ratios, summed_by
 
@@ -29,7 +30,7 @@ class _Side:
         return set(self.requests["prompt_sha256"])
 
 
-def pair_facts(controlled: list[str], tables: Tables, confidence: float) -> dict[str, Fact]:
+def pair_facts(controlled: Sequence[Measured], tables: Tables, confidence: float) -> dict[str, Fact]:
     """The difference of the pair; nothing where no controlled workload with reasoning sent the prompts of one without."""
     sides = product(_sides(controlled, tables, "on"), _sides(controlled, tables, "off"))
     pairs = [(on, off) for on, off in sides if on.prompts & off.prompts]
@@ -44,14 +45,14 @@ def _likeness(on: _Side, off: _Side) -> tuple[bool, bool, int]:
     return on.prompts == off.prompts, bool(on.servers & off.servers), len(on.prompts & off.prompts)
 
 
-def _sides(controlled: list[str], tables: Tables, reasoning: str) -> list[_Side]:
+def _sides(controlled: Sequence[Measured], tables: Tables, reasoning: str) -> list[_Side]:
     sides = []
-    for workload in controlled:
-        part = tables.of_workload(workload)
+    for measured in controlled:
+        part = tables.of(measured)
         if set(part.counters["reasoning"].dropna().astype(str)) != {reasoning}:
             continue
         known = np.isfinite(numbers(part.requests, "draft_tokens")) & np.isfinite(numbers(part.requests, "accepted_tokens"))
-        sides.append(_Side(workload, frozenset(part.counters["server"].astype(str)), part.requests[known]))
+        sides.append(_Side(measured.name, frozenset(part.counters["server"].astype(str)), part.requests[known]))
     return sides
 
 

@@ -1,16 +1,39 @@
-"""The setup of each server as its own records describe it, or as far as stored files tell."""
+"""The setup of each server as its own records describe it, or as far as stored files tell; and in
+what servers differ."""
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, known, numbers
-from draftmeter.facts import SetupRow
+from draftmeter.facts import ServerDifference, SetupRow
 
 K_KEY = "num_speculative_tokens"
+# What decides a measurement besides speculation, in words, and its columns of the table runs.
+DECISIVE = {
+    "the model": ["model"],
+    "the model revision": ["model_revision"],
+    "the tokenizer": ["tokenizer_revision"],
+    "the precision": ["precision"],
+    "the sampling": ["sampling"],
+    "the engine": ["engine", "engine_version"],
+    "the active corrections": ["corrections"],
+    "the hardware": ["hardware"],
+}
+# Arguments that belong to speculation itself, or say only where a server was.
+OWN_ARGUMENTS = {"speculative-config", "per-request-spec-decode-metrics", "port"}
+
+
+class Difference(NamedTuple):
+    """What differs between the servers of two groups of runs: its name in words, and what each has."""
+
+    key: str
+    one: str
+    other: str
 
 
 def setup_rows(tables: Tables) -> list[SetupRow]:
@@ -21,6 +44,57 @@ def setup_rows(tables: Tables) -> list[SetupRow]:
     servers = sorted(set(tables.counters["server"].astype(str)))
     described = dict(list(tables.described.groupby("server")))
     return [_row(one, described[one]) if one in described else _row_of_files(one, tables) for one in servers]
+
+
+def differences(one: pd.DataFrame, other: pd.DataFrame) -> Iterator[Difference]:
+    """In what the servers and requests of two groups of described runs differ, speculation left out.
+
+    `one` and `other` are rows of the table runs.
+    """
+    for key, columns in DECISIVE.items():
+        yield from _different(key, *("; ".join(sorted(set(side[columns].agg(" ".join, axis=1)))) for side in (one, other)))
+    for kind, settings_of in (("argument", _arguments), ("variable", _variables)):
+        settings = [settings_of(side) for side in (one, other)]
+        for name in sorted(settings[0].keys() | settings[1].keys()):
+            yield from _different(f"the server's {kind} {name}", *(side.get(name, "not given") for side in settings))
+
+
+def server_differences(tables: Tables) -> list[ServerDifference]:
+    """In what each two servers differ that ran some of the same workloads, speculation first."""
+    found = []
+    for one, other in combinations(sorted(set(tables.described["server"].astype(str))), 2):
+        sides = [tables.described[tables.described["server"] == server] for server in (one, other)]
+        shared = set(sides[0]["workload"]) & set(sides[1]["workload"])
+        if shared:
+            sides = [side[side["workload"].isin(shared)] for side in sides]
+            speculation = (_text(side["speculative"].fillna("none")) for side in sides)
+            different = [*_different("speculation", *speculation), *differences(*sides)]
+            found.append(ServerDifference(one=one, other=other, keys=[f"{d.key} ({d.one}; {d.other})" for d in different]))
+    return found
+
+
+def _different(key: str, one: str, other: str) -> Iterator[Difference]:
+    if one != other:
+        yield Difference(key, one, other)
+
+
+def _arguments(runs: pd.DataFrame) -> dict[str, str]:
+    """The arguments of the runs' servers by name; one that differs between them holds every value."""
+    found: dict[str, set[str]] = {}
+    for text in runs["server_arguments"]:
+        for name, value in pairwise([*json.loads(text), "--"]):
+            if name.startswith("--") and name.removeprefix("--") not in OWN_ARGUMENTS:
+                found.setdefault(name.removeprefix("--"), set()).add("set" if value.startswith("--") else value)
+    return {name: " or ".join(sorted(values)) for name, values in found.items()}
+
+
+def _variables(runs: pd.DataFrame) -> dict[str, str]:
+    """The same of the variables that were set for the servers."""
+    found: dict[str, set[str]] = {}
+    for text in runs["server_environment"]:
+        for name, value in json.loads(text).items():
+            found.setdefault(name, set()).add(value)
+    return {name: " or ".join(sorted(values)) for name, values in found.items()}
 
 
 def _row_of_files(server: str, tables: Tables) -> SetupRow:

@@ -62,13 +62,21 @@ def _slope(kept: Tables, confidence: float) -> Fact:
             None, unit=POINTS, definition=definition, method="server counters", n=0, n_unit="numbers of streams",
             unknown=f"no run is known to have {RULE}",
         )  # fmt: skip
-    streams, accepted, drafted = (column[whole] for column in columns)
-    found = streams_slope(streams, accepted, drafted, _prompt_sets(rows[whole.tolist()], kept.requests), confidence)
+    shared = _shared_requests(rows[whole.tolist()], kept.requests)
+    if shared is None:
+        streams, accepted, drafted = (column[whole] for column in columns)
+        prompts = _prompt_sets(rows[whole.tolist()], kept.requests)
+    else:
+        streams, accepted, drafted = shared
+        prompts = ["shared"] * len(streams)
+        definition += ", and the requests that all numbers of streams sent"
+    found = streams_slope(streams, accepted, drafted, prompts, confidence)
     if found.rungs > 1 and not found.same_prompts:
         definition += "; the sets of prompts differ between numbers of streams, and a trend may be theirs"
     slope = found.estimate
     value, low, high = (None if end is None else PERCENT * end for end in (slope.value, slope.low, slope.high))
-    method = "server counters, least squares on log2 of the streams"
+    counted = "server counters" if shared is None else "own requests"
+    method = f"{counted}, least squares on log2 of the streams"
     if low is not None:
         method += f"; {confidence:.0%} t interval from how the numbers of streams scatter around the line"
     return fact(
@@ -82,6 +90,25 @@ def _slope(kept: Tables, confidence: float) -> Fact:
         n_unit="numbers of streams",
         unknown=slope.unknown,
     )
+
+
+def _shared_requests(rows: pd.DataFrame, requests: pd.DataFrame) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Streams, accepted and draft tokens of each run, over the prompts and passes that every run of its boot sent.
+
+    None where runs do not share them, as in records made before a request was named after its prompt and pass, or where a
+    request does not say its acceptance.
+    """
+    own = requests.assign(_run=run_labels(requests))
+    own = own[own["_run"].isin(run_labels(rows))]
+    accepted, drafted = (numbers(own, name) for name in ("accepted_tokens", "draft_tokens"))
+    runs = own.groupby(["server", "boot"])["_run"].transform("nunique")
+    sent_by = own.groupby(["server", "boot", "request_id"])["_run"].transform("nunique")
+    shared = (sent_by == runs).to_numpy(dtype=bool)
+    by_run = pd.DataFrame({"run": own["_run"], "accepted": accepted, "drafted": drafted})[shared].groupby("run").sum(min_count=1)
+    if shared.all() or len(by_run) < len(rows) or not np.isfinite([accepted[shared], drafted[shared]]).all():
+        return None
+    by_run = by_run.reindex(run_labels(rows).to_numpy(dtype=str))
+    return numbers(rows, "streams"), by_run["accepted"].to_numpy(np.float64), by_run["drafted"].to_numpy(np.float64)
 
 
 def _prompt_sets(rows: pd.DataFrame, requests: pd.DataFrame) -> list[str]:

@@ -1,26 +1,29 @@
 """The rows of Table 1, whose figures are facts of the workloads."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from draftmeter.analyse.tables import Tables
+from draftmeter.analyse.tables import Measured, Tables
 from draftmeter.facts import Fact, Structure
-from draftmeter.study.archive import Archive
-from draftmeter.study.schema import Study
 
 COUNTS = ("drafts", "draft_tokens", "accepted", "requests")
 
 
 def table1_rows(
-    study: Study | Archive, tables: Tables, facts: dict[str, Fact], structure: Structure
+    production: Measured,
+    controlled: Sequence[Measured],
+    labels: Mapping[str, str],
+    tables: Tables,
+    facts: dict[str, Fact],
+    structure: Structure,
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns and rows of table1.csv: values with the ends of their intervals, production first."""
-    roles = dict.fromkeys(study.report.controlled, "controlled")
-    roles = {study.report.production: "production"} | roles
+    roles = {production: "production"} | dict.fromkeys(controlled, "controlled")
     columns, rows = ["workload", "label", "role"], []
-    for workload, role in roles.items():
-        row: dict[str, Any] = {"workload": workload, "label": study.workloads[workload].label, "role": role}
-        row["counted_by"] = tables.of_workload(workload).counted_by
-        for quantity, fact in _own_facts(workload, facts, structure).items():
+    for measured, role in roles.items():
+        row: dict[str, Any] = {"workload": measured.name, "label": labels[measured.name], "role": role}
+        row["counted_by"] = tables.of(measured).counted_by
+        for quantity, fact in _own_facts(measured.name, facts, structure).items():
             row[quantity] = int(fact.value) if quantity in COUNTS and fact.value is not None else fact.value
             if quantity not in COUNTS:
                 row[f"{quantity}_low"], row[f"{quantity}_high"] = fact.low, fact.high

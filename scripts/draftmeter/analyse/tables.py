@@ -55,6 +55,20 @@ CHECKS = [*RUN_KEYS, "check", "expected", "found", "residual", "unit", "toleranc
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What facts are of: a workload, or where several servers with speculation ran it, each of them."""
+
+    workload: str
+    server: str | None = None
+    """None where no second server ran the workload."""
+
+    @property
+    def name(self) -> str:
+        """The name of the subject of its facts."""
+        return self.workload if self.server is None else f"{self.workload}.on_{self.server}"
+
+
+@dataclass(frozen=True)
 class Tables:
     """The five tables; each row says its server, boot, attempt and run."""
 
@@ -63,6 +77,23 @@ class Tables:
     requests: pd.DataFrame
     checks: pd.DataFrame
     runs: pd.DataFrame
+
+    def measured(self, workload: str) -> list[Measured]:
+        """What of the workload has facts of its own: nothing is pooled over servers that a study tells apart.
+
+        Files that were stored each count as a server of their own, and are one workload all the same.
+        """
+        rows = self.counters[(self.counters["workload"] == workload) & self.drafting]
+        described = set(self.described["server"].astype(str))
+        servers = sorted(set(rows["server"].astype(str)) & described)
+        return [Measured(workload, server) for server in servers] if len(servers) > 1 else [Measured(workload)]
+
+    def of(self, measured: Measured) -> "Tables":
+        """The rows of what was measured, runs without speculation left out."""
+        found = self.of_workload(measured.workload)
+        if measured.server is None:
+            return found
+        return found.of_runs(found.counters[found.counters["server"] == measured.server])
 
     def of_workload(self, workload: str) -> "Tables":
         """The rows of one workload, but for its runs without speculation; the checks, which name no workload, stay whole."""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import AnalysisError, count_fact, fact
-from draftmeter.analyse.tables import Tables, numbers, run_labels
+from draftmeter.analyse.setup import differences
+from draftmeter.analyse.tables import Measured, Tables, numbers, run_labels
 from draftmeter.facts import Fact
 from draftmeter.stats.estimate import Estimate
 from draftmeter.stats.ratios import Clusters, ratio_of_sums, share_over_clusters, smooth_function_of_ratios, summed_by
@@ -24,15 +25,6 @@ from draftmeter.stats.ratios import Clusters, ratio_of_sums, share_over_clusters
 FloatArray = NDArray[np.float64]
 TextArray = NDArray[np.str_]
 
-# What the two must have in common: its name in words, and its columns of the table runs.
-ALIKE = {
-    "model": ["model"],
-    "model revision": ["model_revision"],
-    "precision": ["precision"],
-    "sampling": ["sampling"],
-    "engine": ["engine", "engine_version"],
-    "hardware": ["hardware"],
-}
 RUN = ["boot", "run"]
 REQUEST = ["boot", "run", "request_id"]
 # Fewer clusters say too little about how they differ.
@@ -50,7 +42,7 @@ SAME = "requests at temperature 0 whose reply has the same tokens with speculati
 class WithAndWithout:
     """One workload at one number of streams, run with speculation and without; requests of both are in one order."""
 
-    workload: str
+    measured: Measured
     streams: int
     speculating: pd.DataFrame
     """Rows of the table requests."""
@@ -63,11 +55,11 @@ class WithAndWithout:
     @property
     def subject(self) -> str:
         """What their facts are named after."""
-        return f"{self.workload}.streams_{self.streams}"
+        return f"{self.measured.name}.streams_{self.streams}"
 
 
 def runs_with_and_without(tables: Tables) -> list[WithAndWithout]:
-    """Sorted by workload and streams: runs of one name in boots of one name, one server of them without speculation.
+    """Sorted by workload, streams and server: runs of one name in boots of one name, one server of them without speculation.
 
     Only runs that a record describes are there; session traffic, which has no number of streams, is not.
     """
@@ -77,13 +69,17 @@ def runs_with_and_without(tables: Tables) -> list[WithAndWithout]:
     found: list[WithAndWithout] = []
     for (workload, _), rung in runs.groupby(["workload", "streams"], sort=True):
         speculating, streams = run_labels(rung).isin(drafting), int(numbers(rung, "streams")[0])
-        if speculating.any() and not speculating.all():
-            found.append(_both(str(workload), streams, rung[speculating], rung[~speculating], tables.requests, labels))
+        if speculating.all():
+            continue
+        for measured in tables.measured(str(workload)):
+            own = speculating if measured.server is None else speculating & (rung["server"] == measured.server)
+            if own.any():
+                found.append(_both(measured, streams, rung[own], rung[~speculating], tables.requests, labels))
     return found
 
 
 def _both(
-    workload: str,
+    measured: Measured,
     streams: int,
     speculating: pd.DataFrame,
     baseline: pd.DataFrame,
@@ -102,15 +98,14 @@ def _both(
         unlike = _unlike_runs(*runs) or _unlike_requests(with_it, without)
     samplings = pd.concat(runs)["sampling"]
     greedy = not shared.empty and all(json.loads(sampling).get("temperature") == 0 for sampling in samplings)
-    return WithAndWithout(workload, streams, with_it, without, greedy, unlike)
+    return WithAndWithout(measured, streams, with_it, without, greedy, unlike)
 
 
 def _unlike_runs(speculating: pd.DataFrame, baseline: pd.DataFrame) -> str | None:
-    for name, columns in ALIKE.items():
-        found = ["; ".join(sorted(set(side[columns].agg(" ".join, axis=1)))) for side in (speculating, baseline)]
-        if found[0] != found[1]:
-            return f"not comparable: the {name} is {found[0]} with speculation and {found[1]} without"
-    return None
+    different = next(differences(speculating, baseline), None)
+    if different is None:
+        return None
+    return f"not comparable: {different.key} is {different.one} with speculation and {different.other} without"
 
 
 def _unlike_requests(speculating: pd.DataFrame, baseline: pd.DataFrame) -> str | None:
@@ -316,17 +311,17 @@ def _of_runs(value: float | None, unit: str, definition: str, runs: int, unknown
     return fact(value, unit=unit, definition=definition, method="own requests", n=runs, n_unit="runs", unknown=unknown)
 
 
-def reply_facts(workload: str, tables: Tables, pairs: Iterable[WithAndWithout], confidence: float) -> dict[str, Fact]:
-    """Facts `<workload>.<quantity>`; none where no request was sent at temperature 0 on both sides, and none was scored."""
+def reply_facts(measured: Measured, tables: Tables, pairs: Iterable[WithAndWithout], confidence: float) -> dict[str, Fact]:
+    """Facts of `measured`; none where no request was sent at temperature 0 on both sides, and none was scored."""
     facts: dict[str, Fact] = {}
-    greedy = [pair for pair in pairs if pair.workload == workload and pair.greedy]
+    greedy = [pair for pair in pairs if pair.measured == measured and pair.greedy]
     if greedy:
         facts |= _same_replies(greedy, confidence)
-    scored = tables.of_workload(workload).requests, tables.without_speculation(workload).requests
+    scored = tables.of(measured).requests, tables.without_speculation(measured.workload).requests
     for name, words, requests in zip(("score", "score_without"), ("with", "without"), scored, strict=True):
         if requests["score"].notna().any():
-            facts[name] = _score(requests, f"{words} speculation", workload, confidence)
-    return {f"{workload}.{quantity}": one for quantity, one in facts.items()}
+            facts[name] = _score(requests, f"{words} speculation", measured.name, confidence)
+    return {f"{measured.name}.{quantity}": one for quantity, one in facts.items()}
 
 
 def _same_replies(pairs: list[WithAndWithout], confidence: float) -> dict[str, Fact]:

@@ -53,8 +53,10 @@ def read_study_record(name: str, folder: Path) -> Source:
     except (ValueError, OSError) as error:
         return unusable(name, str(error))
     readings, problems = _readings(record, k, texts)
+    if k is None and readings is not None:  # what the server resolved, where the config left it out
+        k = readings[1].rows()[0].counters.k
     source = Source(name, STUDY, {}, requests=requests_table(name, requests, k), make_batches=reading.batches)
-    source.run = {**{key: getattr(record, key) for key in _IDENTITY}, **describe_run(record, requests)}
+    source.run = {**{key: getattr(record, key) for key in _IDENTITY}, **describe_run(record, requests), "k": k}
     intervals = [row for batch in reading.batches() for row in batch.to_pylist()]
     lines = rows_of_lines(name, source.batches())
     counted: list[Row] = []
@@ -100,7 +102,7 @@ def _readings(record: Record, k: int | None, texts: dict[str, str]) -> tuple[tup
         difference(before, after)
     except MetricsError as error:
         return None, [str(error)]
-    if shown != k:
+    if k is not None and shown != k:
         problems.append(f"the counters have {shown} positions; record.json says num_speculative_tokens {k}")
     return (before, after), problems
 

@@ -174,6 +174,7 @@ def _setup(facts: Facts) -> dict[str, Any]:
     table = build_setup_table(facts)
     return {
         "setup": facts.setup,
+        "differences": facts.differences,
         "setup_table": table.rows,
         "unsaid": table.unsaid,
         "recorded": [row for row in facts.setup if row.source is None],

@@ -15,6 +15,7 @@ from draftmeter.facts import (
     Comparison,
     Fact,
     Findings,
+    ServerDifference,
     SetupRow,
     Structure,
     StudyFacts,
@@ -42,6 +43,7 @@ class Facts(Strict):
 
     study: StudyFacts
     setup: list[SetupRow] = Field(min_length=1)
+    differences: list[ServerDifference]
     facts: dict[str, Fact]
     labels: dict[str, str]
     """Of each workload that has facts, what it is called; there are more than in Table 1."""
