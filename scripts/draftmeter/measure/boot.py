@@ -13,7 +13,7 @@ from draftmeter.measure.client import open_session
 from draftmeter.measure.partial_record import writing
 from draftmeter.measure.progress import say
 from draftmeter.measure.prompts import check_prompts
-from draftmeter.measure.run import execute_run
+from draftmeter.measure.run import ServedModel, execute_run
 from draftmeter.measure.server import RunningServer, running_server
 from draftmeter.record.provenance import model_revision
 from draftmeter.record.run import Boot, BootRun, Record, RecordError, Revision, read_record
@@ -32,6 +32,7 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, 
     """
     folder = boot_json.parent
     model_path, revision = model_revision(plan.model_name, model_json)
+    draft: Revision | None = None
     draft_path: str | None = None
     if plan.server.drafting is not None and plan.server.drafting.model is not None:
         if draft_json is None:
@@ -51,7 +52,7 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, 
             attempt_folder.mkdir(parents=True)
         log = logs / f"{plan.server_name}-{plan.boot}-attempt-{attempt}.server.log"
         with _sigterm_as_exit(), running_server(plan, model_path, log, draft_path) as server:
-            asyncio.run(_execute_runs(plan, missing, server, revision, attempt_folder))
+            asyncio.run(_execute_runs(plan, missing, server, ServedModel(Path(model_path), revision, draft), attempt_folder))
         finished = finished_runs(plan, folder, revision)
     else:
         say(f"{name}: every run has a complete record; no server is started")
@@ -88,11 +89,11 @@ def _complete_record(folder: Path) -> Record | None:
         return None
 
 
-async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServer, revision: Revision, folder: Path) -> None:
+async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServer, model: ServedModel, folder: Path) -> None:
     async with open_session(plan.server.quiet_timeout_s) as session:
         for number, run in enumerate(runs, start=1):
             name = f"{plan.server_name}/{plan.boot}: run {number} of {len(runs)} {run.run}"
-            await execute_run(plan, run, server, revision, session, folder, name)
+            await execute_run(plan, run, server, model, session, folder, name)
 
 
 def _next_attempt(folder: Path) -> int:

@@ -1,6 +1,9 @@
 """Execute one run against a healthy server and leave its record."""
 
 import asyncio
+import os
+import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +28,8 @@ LOG_ZONE = "+00:00"
 LINE_DELAY_S = 0.5
 # How often the server's log is followed and its process looked at.
 LOOK_S = 1.0
+# So long a server that has closed its connections may take to end.
+DYING_S = 5.0
 # A server that answers nothing any more is given up when so many requests in a row failed, or so many
 # of each stream. A burst of refusals (429) fails one of each stream.
 GIVE_UP_AFTER, GIVE_UP_ROUNDS = 20, 3
@@ -32,11 +37,20 @@ GIVE_UP_AFTER, GIVE_UP_ROUNDS = 20, 3
 CLOCK_STEP_S = 0.5
 
 
+@dataclass(frozen=True)
+class ServedModel:
+    """The folder of the checkpoint that a server serves, its revision, and that of a draft model of its own."""
+
+    path: Path
+    revision: Revision
+    draft: Revision | None
+
+
 async def execute_run(
     plan: BootPlan,
     run: RunPlan,
     server: RunningServer,
-    revision: Revision,
+    model: ServedModel,
     session: aiohttp.ClientSession,
     folder: Path,
     name: str,
@@ -50,7 +64,7 @@ async def execute_run(
     """
     say(f"{name}: starts")
     clock = RunClock()
-    described = _open_record(plan, run, server, revision, int(folder.name.removeprefix("attempt-")), clock)
+    described = _open_record(plan, run, server, model, int(folder.name.removeprefix("attempt-")), clock)
     with PartialRecord(folder, described, server.log) as partial:
         try:
             async with together() as tasks:
@@ -189,18 +203,18 @@ async def _look_after(server: RunningServer, partial: PartialRecord) -> None:
 
 async def _how_it_died(server: RunningServer) -> str | None:
     """A dying server closes its connections a moment before its process ends: give it that moment."""
-    for _ in range(50):
-        ending = server.died()
-        if ending is not None:
-            return ending
+    deadline = time.monotonic() + DYING_S
+    while (ending := server.died()) is None and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
-    return None
+    return ending
 
 
 def _open_record(
-    plan: BootPlan, run: RunPlan, server: RunningServer, revision: Revision, attempt: int, clock: RunClock
+    plan: BootPlan, run: RunPlan, server: RunningServer, model: ServedModel, attempt: int, clock: RunClock
 ) -> Record:
-    gpu, driver = provenance.gpus()
+    visible = server.environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    gpus, driver = provenance.gpus(visible)
+    arguments = {argument.replace("_", "-"): str(value) for argument, value in plan.server.arguments.items()}
     commit, dirty = provenance.git_state(Path(__file__).parent)
     return Record(
         study=plan.study,
@@ -215,7 +229,7 @@ def _open_record(
         fingerprint=plan.fingerprint(run),
         server_arguments=redacted(server.command),
         server_environment=redacted_environment(server.environment),
-        model=revision,
+        model=model.revision,
         precision=plan.server.precision,
         speculative=None if plan.server.drafting is None else plan.server.drafting.for_server(),
         attention_backend=server.startup.attention_backend,
@@ -234,7 +248,14 @@ def _open_record(
         # Client and server share this machine's clock.
         clock_offset_s=0.0,
         host=provenance.host(),
-        gpu=gpu,
+        gpu=[gpu.name for gpu in gpus],
+        gpus=gpus,
+        cuda_visible_devices=visible,
+        slurm_job_id=os.environ.get("SLURM_JOB_ID"),
+        chat_template_sha256=provenance.chat_template_sha256(model.path, arguments.get("chat-template")),
+        tokenizer_sha256=provenance.tokenizer_sha256(Path(arguments.get("tokenizer", model.path))),
+        draft_model=model.draft,
+        container=provenance.container(),
         driver=driver,
         packages=provenance.packages(),
         git_commit=commit,

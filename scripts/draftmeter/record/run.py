@@ -53,6 +53,14 @@ class Revision(Strict):
     draft_revision: str
 
 
+class Gpu(Strict):
+    """One GPU that a server could use; a null is unknown."""
+
+    name: str
+    uuid: str
+    memory_mib: int | None
+
+
 class OtherClients(Strict):
     """What the server counted during a run beyond our requests; at least so much was of other clients."""
 
@@ -105,6 +113,21 @@ class Record(Strict):
     clock_offset_s: float
     host: dict[str, Any]
     gpu: list[str]
+    """Names of the GPUs that the server could use."""
+    gpus: list[Gpu] | None = None
+    """The same with what tells them apart; this and what follows to `container` is null in older records."""
+    cuda_visible_devices: str | None = None
+    """As the server got it; null: not set."""
+    slurm_job_id: str | None = None
+    """null: not a job of SLURM."""
+    chat_template_sha256: str | None = None
+    """Of the chat template's text; null: the model has none."""
+    tokenizer_sha256: str | None = None
+    """Of the tokenizer's files; null: none was found on this machine."""
+    draft_model: Revision | None = None
+    """The draft model of its own, where the method has one."""
+    container: str | None = None
+    """The image of the container that the workflow ran in, `none` outside of one."""
     driver: str | None
     packages: dict[str, str]
     git_commit: str | None
