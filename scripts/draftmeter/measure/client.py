@@ -221,6 +221,7 @@ def _reason(answer: str) -> str:
     """The server's own message, without the request that it may quote."""
     try:
         error = json.loads(answer).get("error", {})
-        return str(error.get("message", error))[:200]
+        answer = str(error.get("message", error))
     except (ValueError, AttributeError):
-        return answer[:200]
+        pass
+    return " ".join(answer[:200].split())

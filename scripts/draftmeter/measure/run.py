@@ -172,7 +172,7 @@ class _Requests:
         failed = self._partial.failed
         return (
             f"{len(failed)} of {self._partial.requests} requests failed; the first, {failed[0]}. "
-            f"max_failed_share of the server allows {self._max_share:.2%}"
+            f"max_failed_share of the server allows {self._max_share:.2%}. See the server's log, mend that and start again"
         )
 
 
