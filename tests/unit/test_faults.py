@@ -1,4 +1,4 @@
-"""Faults of a run, each against a real small server: what it costs, what the user reads, what is left, and what a rerun does."""
+"""Faults of a run, each against a real small server: what it costs, what is said, what is left."""
 
 import asyncio
 import json

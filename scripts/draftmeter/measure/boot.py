@@ -27,7 +27,8 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, 
 
     Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new
     attempt, and finished runs of earlier attempts stay as they are. Raises
-    :class:`draftmeter.measure.server.ServerError`, :class:`draftmeter.measure.client.ClientError` or
+    :class:`draftmeter.measure.server.ServerError`,
+    :class:`draftmeter.measure.client.ClientError` or
     :class:`draftmeter.measure.partial_record.NotWritten`.
     """
     folder = boot_json.parent

@@ -42,8 +42,8 @@ class ClientError(RuntimeError):
 
 @dataclass(frozen=True)
 class Client:
-    """One connection pool to one server; `model` is the name under which it serves, `clock` gives all
-    times of a run.
+    """One connection pool to one server; `model` is the name under which it serves, `clock` gives
+    all times of a run.
     """
 
     session: aiohttp.ClientSession

@@ -21,5 +21,5 @@ class RunClock:
         return self._began + (self._monotonic() - self._from)
 
     def step_s(self) -> float:
-        """Seconds by which the wall clock is ahead of where it should be by now (negative: behind)."""
+        """Seconds by which the wall clock is ahead of this one by now (negative: behind)."""
         return self._wall() - self.now()

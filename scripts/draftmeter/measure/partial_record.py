@@ -1,5 +1,5 @@
-"""The record of a run in progress: its files grow as the run goes, and its folder gets its name when
-it is whole.
+"""The record of a run in progress: its files grow as the run goes, and its folder gets its name
+when it is whole.
 """
 
 import errno
@@ -20,7 +20,7 @@ from draftmeter.record.watched import SERVER_LOG
 from draftmeter.strict import write_atomically, write_json
 
 WHOLE_LINES = Kept(WORDS, lambda line: line if is_statistics_line(line) else None)
-"""Of the log of a server of ours the statistics lines are kept as they are: nothing stands in front."""
+"""Of a log of ours the statistics lines are kept as they are: nothing stands in front."""
 
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room there"),
@@ -46,10 +46,11 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class PartialRecord:
-    """``<run>.partial`` in `folder`, from the run's start on. Every method raises :class:`NotWritten`.
+    """``<run>.partial`` in `folder`, from the run's start on. Methods raise :class:`NotWritten`.
 
-    Whatever breaks the run, what was measured until then stays there: the rows of `requests.jsonl` in
-    the order of their ends, the statistics lines that the server printed to `log` since the start.
+    Whatever breaks the run, what was measured until then stays there: the rows of `requests.jsonl`
+    in the order of their ends, the statistics lines that the server printed to `log` since the
+    start.
     """
 
     def __init__(self, folder: Path, record: Record, log: Path) -> None:
@@ -62,7 +63,7 @@ class PartialRecord:
         self._first_sent: float | None = None
         self._last_received: float | None = None
         self._places: list[tuple[str, int, int]] = []
-        """Of each row in requests.jsonl: its request's id, where it begins, and its length in bytes."""
+        """Of each row in requests.jsonl: its request's id, where it begins, its length in bytes."""
         self._end = 0
         with writing(self._path):
             self._path.mkdir(parents=True)

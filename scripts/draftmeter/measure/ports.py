@@ -1,4 +1,4 @@
-"""A port of the loopback interface for one server, which no other boot on this machine gets meanwhile."""
+"""A port of the loopback interface for one server, which no other boot gets meanwhile."""
 
 import os
 import socket

@@ -30,8 +30,8 @@ LINE_DELAY_S = 0.5
 LOOK_S = 1.0
 # So long a server that has closed its connections may take to end.
 DYING_S = 5.0
-# A server that answers nothing any more is given up when so many requests in a row failed, or so many
-# of each stream. A burst of refusals (429) fails one of each stream.
+# A server that answers nothing any more is given up when so many requests in a row failed, or so
+# many of each stream. A burst of refusals (429) fails one of each stream.
 GIVE_UP_AFTER, GIVE_UP_ROUNDS = 20, 3
 # A smaller step of the machine's clock is the usual care of its time service.
 CLOCK_STEP_S = 0.5
@@ -39,7 +39,7 @@ CLOCK_STEP_S = 0.5
 
 @dataclass(frozen=True)
 class ServedModel:
-    """The folder of the checkpoint that a server serves, its revision, and that of a draft model of its own."""
+    """The folder of the checkpoint that a server serves, its revision, and that of a draft model."""
 
     path: Path
     revision: Revision
@@ -126,7 +126,7 @@ class _Requests:
         self._give_up_after = max(GIVE_UP_AFTER, GIVE_UP_ROUNDS * streams)
         self._failed_in_a_row = 0
         self._most_tokens = 0
-        """Tokens that our requests may have made: of one that failed, or without a count, its limit."""
+        """Tokens that our requests may have made: of one that failed or has no count, its limit."""
 
     def take(self, row: RequestRow) -> None:
         """Write the row down; raise :class:`ClientError` where it is one failure too many."""
@@ -202,7 +202,7 @@ async def _look_after(server: RunningServer, partial: PartialRecord) -> None:
 
 
 async def _how_it_died(server: RunningServer) -> str | None:
-    """A dying server closes its connections a moment before its process ends: give it that moment."""
+    """A dying server closes its connections before its process ends: give it that moment."""
     deadline = time.monotonic() + DYING_S
     while (ending := server.died()) is None and time.monotonic() < deadline:
         await asyncio.sleep(0.1)

@@ -182,12 +182,12 @@ def _port(plan: BootPlan) -> Iterator[int]:
 
 @contextmanager
 def _own_folder() -> Iterator[dict[str, str]]:
-    """Variables that give a server a folder for temporary files of its own, removed when it has ended.
+    """Variables that give a server a folder of its own for temporary files, removed at its end.
 
     Compiled kernels stay where all boots find them, or each start would compile them again, for
-    minutes: PyTorch and Triton write each of them under another name and rename it. So does vLLM's
-    own cache (VLLM_CACHE_ROOT), but for one small index that it writes in place once it has compiled:
-    a boot that starts in that moment may fail to read it, and is started again with success.
+    minutes: PyTorch and Triton write each of them under another name and rename it. vLLM's own
+    cache (VLLM_CACHE_ROOT) is of such files but for one small index, written in place once all is
+    compiled: a boot that reads it in that very moment fails to start, and a rerun succeeds.
     """
     with tempfile.TemporaryDirectory(prefix="draftmeter-", ignore_cleanup_errors=True) as folder:
         kernels = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(shared_folder() / "torchinductor"))

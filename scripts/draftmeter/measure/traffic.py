@@ -27,7 +27,7 @@ async def send_run(client: Client, plan: RunPlan, progress: Progress, take: Take
 
 @asynccontextmanager
 async def together() -> AsyncIterator[asyncio.TaskGroup]:
-    """Tasks that end with the block: the first failure cancels the others and is raised as itself."""
+    """Tasks that end with the block: the first failure cancels the others, raised as itself."""
     try:
         async with asyncio.TaskGroup() as tasks:
             yield tasks
@@ -63,8 +63,8 @@ async def _send_sessions(client: Client, plan: RunPlan, settings: Sessions, prog
     requests at a time.
 
     A session that has not ended when the duration is over stops after its running request, and one
-    whose conversation has grown to `max_prompt_characters` ends there. What a failed request asked is
-    taken out of the conversation, which goes on without it.
+    whose conversation has grown to `max_prompt_characters` ends there. What a failed request asked
+    is taken out of the conversation, which goes on without it.
     """
     duration_s = plan.duration_s or 0.0
     limit = asyncio.Semaphore(settings.max_running)

@@ -40,8 +40,8 @@ def host() -> dict[str, Any]:
 def gpus(visible: str | None) -> tuple[list[Gpu], str | None]:
     """The GPUs among those `visible` (CUDA_VISIBLE_DEVICES; null: all) and the driver's version.
 
-    Empty where there is no nvidia-smi. Numbers are taken in the order of nvidia-smi, that of the bus; slices of a
-    GPU (MIG) and other names that it does not list have no known memory.
+    Empty where there is no nvidia-smi. Numbers are taken in the order of nvidia-smi, that of the
+    bus; the memory of slices of a GPU (MIG) is not known.
     """
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -85,9 +85,10 @@ def container() -> str:
 
 
 def chat_template_sha256(folder: Path, given: str | None = None) -> str | None:
-    """The sha256 of the text of a model's chat template, or of the file `given` in its place; null if there is none.
+    """The sha256 of the text of a model's chat template, or of the file `given` in its place; null
+    if there is none.
 
-    A template gives one hash, whether it lies in chat_template.jinja or within tokenizer_config.json.
+    A template has one hash, whether it lies in chat_template.jinja or in tokenizer_config.json.
     """
     try:
         text = _chat_template(folder, given)
@@ -108,7 +109,7 @@ def _chat_template(folder: Path, given: str | None) -> str | None:
 
 
 def tokenizer_sha256(folder: Path) -> str | None:
-    """A sha256 over names and contents of a tokenizer's files; null if there are none in the folder."""
+    """A sha256 over names and contents of a tokenizer's files; null if there are none."""
     files = [path for name in TOKENIZER_FILES if (path := folder / name).is_file()]
     if not files:
         return None

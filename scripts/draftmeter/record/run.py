@@ -9,10 +9,11 @@ Layout, one folder a run: ``results/records/<server>/<boot>/attempt-<n>/<run>/``
 ``requests.jsonl``     one :class:`RequestRow` a request; never prompts or replies, only their hashes
 =====================  ==============================================================================
 
-A run in progress lives in ``<run>.partial``, whose files grow as it goes; the folder is renamed once it is whole. A
-run that breaks leaves it as it was then: a record.json without an end, the requests that had ended in the order of
-their ends (the last line may be cut short), perhaps no metrics-after.prom. A stored record may hold any of its files
-but ``record.json`` compressed, as ``<name>.gz`` or ``<name>.zst``.
+A run in progress lives in ``<run>.partial``, whose files grow as it goes; the folder is renamed once
+it is whole. A run that breaks leaves it as it was then: a record.json without an end, the requests
+that had ended in the order of their ends (the last line may be cut short), perhaps no
+metrics-after.prom. A stored record may hold any of its files but ``record.json`` compressed, as
+``<name>.gz`` or ``<name>.zst``.
 """
 
 import gzip
@@ -62,7 +63,7 @@ class Gpu(Strict):
 
 
 class OtherClients(Strict):
-    """What the server counted during a run beyond our requests; at least so much was of other clients."""
+    """What a server counted in a run beyond our requests: at least so much was of others."""
 
     requests: int
     generation_tokens: int
@@ -115,7 +116,7 @@ class Record(Strict):
     gpu: list[str]
     """Names of the GPUs that the server could use."""
     gpus: list[Gpu] | None = None
-    """The same with what tells them apart; this and what follows to `container` is null in older records."""
+    """With what tells them apart; this and what follows to `container` is null in older records."""
     cuda_visible_devices: str | None = None
     """As the server got it; null: not set."""
     slurm_job_id: str | None = None
@@ -143,8 +144,11 @@ class Record(Strict):
     other_clients: OtherClients | None = None
     """null: the counters do not tell, or the record was made before they were asked."""
     clock_step_s: float | None = None
-    """Seconds by which the machine's clock was set forward during the run (backward: negative); all times here are
-    one reading at its start and a monotonic clock from there. null in records made before that."""
+    """Seconds by which the machine's clock was set forward during the run (backward: negative).
+
+    All times here are one reading at its start and a monotonic clock from there. null in older
+    records, which were not made so.
+    """
 
     @property
     def of_known_answer(self) -> bool:
@@ -214,7 +218,7 @@ def read_record(folder: Path) -> Record:
 
 
 def read_started(folder: Path) -> Record:
-    """Read what record.json says of a run that has ended, goes on or was interrupted; raise :class:`RecordError`."""
+    """What record.json says of a run that has ended or not. Raises :class:`RecordError`."""
     path = folder / "record.json"
     try:
         return Record.model_validate(json.loads(path.read_text()))

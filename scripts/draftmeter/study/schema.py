@@ -134,7 +134,7 @@ class Server(Strict):
     max_failed_share: Fraction = 0.01
     """A run of which a larger share of the requests failed is no measurement."""
     max_other_clients_share: Fraction = 0.01
-    """Nor is one with passes during which a larger share of the requests or tokens was of other clients."""
+    """Nor is one with passes during which a larger share of requests or tokens was of others."""
     boots: Count
     runs: Annotated[list[Name], Field(min_length=1)]
     resources: Resources
