@@ -61,7 +61,7 @@ async def send(plan: BootPlan, run: RunPlan, url: str, seconds: float) -> str:
     async with open_session(60) as session:
         client = Client(session, url, plan.model_name, run.workload)
         while True:
-            await send_run(client, run, Progress("live server"))
+            await send_run(client, run, Progress("live server"), lambda row: None)
             if time.monotonic() >= deadline:
                 # Two scrapes of the watch, and the line of the last log interval.
                 return await wait_until_quiet(session, url, 60, settle_s=plan.server.log_interval_s + 2.5)

@@ -2,16 +2,20 @@
 
 import hashlib
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from draftmeter.measure.prompts import Prompt, PromptError, check_prompts, first_prompts, fixed_turns, sessions
+from draftmeter.measure import prompts
+from draftmeter.measure.prompts import Prompt, PromptError, PromptsHash, check_prompts, first_prompts, fixed_turns, sessions
+from draftmeter.strict import canonical_json
 from draftmeter.study.config import read_study
 from draftmeter.study.plan import RunPlan, plan_boot
 from draftmeter.study.schema import PromptFile, RandomWords
 
-STUDY = read_study(Path(__file__).parents[2] / "config" / "calibration.yaml")
+CONFIGS = Path(__file__).parents[2] / "config"
+STUDY = read_study(CONFIGS / "calibration.yaml")
 RUNS = {run.run: run for server in STUDY.servers for run in plan_boot(STUDY, server, "boot-1").runs}
 
 
@@ -19,7 +23,7 @@ def test_the_same_plan_gives_the_same_requests() -> None:
     run = RUNS["evaluation"]
     assert fixed_turns(run) == fixed_turns(run)
     assert len({turn.seed for turn in fixed_turns(run)}) == run.requests
-    assert sessions(RUNS["traffic"]) == sessions(RUNS["traffic"])
+    assert list(sessions(RUNS["traffic"])) == list(sessions(RUNS["traffic"]))
 
 
 def test_the_pair_has_the_same_texts_in_the_same_order() -> None:
@@ -60,7 +64,7 @@ def test_sessions_keep_to_their_settings() -> None:
     run = RUNS["traffic"]
     settings = run.workload.sessions
     assert settings is not None and run.duration_s is not None
-    schedule = sessions(run)
+    schedule = list(sessions(run))
     assert len({turn.category for session in schedule for turn in session.turns}) >= 4
     for session in schedule:
         assert 0 <= session.due_s < run.duration_s
@@ -68,6 +72,35 @@ def test_sessions_keep_to_their_settings() -> None:
         assert settings.turns[0] <= len(session.turns) <= settings.turns[1]
         assert len({turn.category for turn in session.turns}) == 1
         assert all(settings.think_time_s[0] <= turn.think_time_s <= settings.think_time_s[1] for turn in session.turns[1:])
+
+
+def test_the_sessions_of_a_long_run_are_made_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    real = prompts._random_text
+    monkeypatch.setattr(prompts, "_random_text", lambda *arguments: made.append(text := real(*arguments)) or text)
+    long = next(run for run in plan_boot(read_study(CONFIGS / "h200.yaml"), "production", "boot-1").runs if run.duration_s)
+    assert long.duration_s is not None and long.duration_s > 28 * 3600
+    coming = sessions(long)
+    first = next(coming)
+    assert [turn.text for turn in first.turns] == made
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    made.clear()
+    for _ in range(3):
+        next(coming)
+        made.clear()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    # A session has at most 24 turns of some 60,000 characters.
+    assert grown < 4 * 2**20
+
+
+def test_the_hash_of_the_prompts_is_that_of_their_list() -> None:
+    found = PromptsHash()
+    assert found.hexdigest() == hashlib.sha256(b"[]").hexdigest()
+    for text in (texts := ["one", 'two "quoted"', "drei\nüber", ""]):
+        found.add(text)
+    assert found.hexdigest() == hashlib.sha256(canonical_json(texts).encode()).hexdigest()
 
 
 def prompt_file(tmp_path: Path, text: str) -> PromptFile:
@@ -118,7 +151,7 @@ def test_sessions_take_prompts_of_their_category_from_a_file(tmp_path: Path) -> 
     turns = [turn for session in sessions(run) for turn in session.turns]
     assert all(turn.text[0] == turn.category for turn in turns)
     assert {turn.text for turn in turns} == {row["prompt"] for row in rows}
-    assert sessions(run) == sessions(run)
+    assert list(sessions(run)) == list(sessions(run))
 
 
 def test_a_category_without_prompts_is_refused_before_a_server_starts(tmp_path: Path) -> None:

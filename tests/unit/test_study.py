@@ -332,6 +332,8 @@ def test_only_what_decides_a_measurement_changes_its_fingerprint() -> None:
     before = prints(DEFAULT)
     assert prints(changed("analysis/z_limit", 3)) == before
     assert prints(changed("servers/production/start_timeout_s", 10)) == before
+    assert prints(changed("servers/production/max_failed_share", 0.5)) == before
+    assert prints(changed("servers/production/max_other_clients_share", 0.5)) == before
     assert prints(changed("servers/production/runs", ["pair-off", "pair-on", "traffic"])) == before
     after = prints(changed("workloads/pair-on/sampling/temperature", 0.9))
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True]

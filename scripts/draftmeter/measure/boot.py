@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from draftmeter.measure.client import ClientError, open_session
-from draftmeter.measure.http import NotAnswered
+from draftmeter.measure.client import open_session
+from draftmeter.measure.partial_record import writing
 from draftmeter.measure.progress import say
 from draftmeter.measure.prompts import check_prompts
-from draftmeter.measure.quiet import QuietTimeout
-from draftmeter.measure.run import execute_run
-from draftmeter.measure.server import RunningServer, ServerError, running_server
+from draftmeter.measure.run import ServedModel, execute_run
+from draftmeter.measure.server import RunningServer, running_server
 from draftmeter.record.provenance import model_revision
 from draftmeter.record.run import Boot, BootRun, Record, RecordError, Revision, read_record
 from draftmeter.strict import write_json
@@ -27,11 +26,14 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, 
     `boot_json`.
 
     Records are siblings of `boot_json` in folders ``attempt-<n>/<run>``; a new boot is a new
-    attempt, and finished runs of earlier attempts stay as they are. Raises :class:`ServerError`,
-    :class:`ClientError` or :class:`QuietTimeout`.
+    attempt, and finished runs of earlier attempts stay as they are. Raises
+    :class:`draftmeter.measure.server.ServerError`,
+    :class:`draftmeter.measure.client.ClientError` or
+    :class:`draftmeter.measure.partial_record.NotWritten`.
     """
     folder = boot_json.parent
     model_path, revision = model_revision(plan.model_name, model_json)
+    draft: Revision | None = None
     draft_path: str | None = None
     if plan.server.drafting is not None and plan.server.drafting.model is not None:
         if draft_json is None:
@@ -47,23 +49,19 @@ def measure_boot(plan: BootPlan, model_json: Path, boot_json: Path, logs: Path, 
         for run in missing:
             check_prompts(run)
         attempt_folder = folder / f"attempt-{attempt}"
-        attempt_folder.mkdir(parents=True)
+        with writing(attempt_folder):
+            attempt_folder.mkdir(parents=True)
         log = logs / f"{plan.server_name}-{plan.boot}-attempt-{attempt}.server.log"
         with _sigterm_as_exit(), running_server(plan, model_path, log, draft_path) as server:
-            asyncio.run(_execute_runs(plan, missing, server, revision, attempt_folder))
+            asyncio.run(_execute_runs(plan, missing, server, ServedModel(Path(model_path), revision, draft), attempt_folder))
         finished = finished_runs(plan, folder, revision)
     else:
         say(f"{name}: every run has a complete record; no server is started")
-    write_json(
-        boot_json,
-        Boot(
-            study=plan.study,
-            server=plan.server_name,
-            boot=plan.boot,
-            replicate=plan.replicate,
-            runs=[finished[run.run] for run in plan.runs],
-        ),
-    )
+    runs = [finished[run.run] for run in plan.runs]
+    with writing(boot_json):
+        write_json(
+            boot_json, Boot(study=plan.study, server=plan.server_name, boot=plan.boot, replicate=plan.replicate, runs=runs)
+        )
 
 
 def finished_runs(plan: BootPlan, folder: Path, revision: Revision) -> dict[str, BootRun]:
@@ -92,32 +90,11 @@ def _complete_record(folder: Path) -> Record | None:
         return None
 
 
-async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServer, revision: Revision, folder: Path) -> None:
+async def _execute_runs(plan: BootPlan, runs: list[RunPlan], server: RunningServer, model: ServedModel, folder: Path) -> None:
     async with open_session(plan.server.quiet_timeout_s) as session:
         for number, run in enumerate(runs, start=1):
             name = f"{plan.server_name}/{plan.boot}: run {number} of {len(runs)} {run.run}"
-            try:
-                await execute_run(plan, run, server, revision, session, folder, name)
-            except (ClientError, QuietTimeout, NotAnswered) as error:
-                ending = await _how_it_died(server)
-                if ending is not None:
-                    raise ServerError(f"server {plan.server_name}/{plan.boot} died during run {run.run}: {ending}") from error
-                raise ClientError(f"run {run.run}: {_asked(server, error)}") from error
-
-
-def _asked(server: RunningServer, error: Exception) -> str:
-    """What went wrong, and where: an answer that did not come does not say whose it was."""
-    return f"{server.url}/metrics: {error}" if isinstance(error, NotAnswered) else str(error)
-
-
-async def _how_it_died(server: RunningServer) -> str | None:
-    """A dying server closes its connections a moment before its process ends: give it that moment."""
-    for _ in range(50):
-        ending = server.died()
-        if ending is not None:
-            return ending
-        await asyncio.sleep(0.1)
-    return None
+            await execute_run(plan, run, server, model, session, folder, name)
 
 
 def _next_attempt(folder: Path) -> int:

@@ -4,7 +4,9 @@ requests everywhere.
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -109,9 +111,9 @@ def first_prompts(prompts: PromptSet, count: int) -> list[Prompt]:
     return [Prompt(_random_text(prompts, rng)) for _ in range(count)]
 
 
-def sessions(plan: RunPlan) -> list[Session]:
+def sessions(plan: RunPlan) -> Iterator[Session]:
     """Production-style traffic: sessions that arrive at a varying rate, with pauses and a mix of
-    categories that drifts.
+    categories that drifts; in the order in which they are due, each made when it is asked for.
 
     The weights of the categories follow an Ornstein-Uhlenbeck process with correlation time
     `category_time_s`, pushed through a softmax; arrivals are a Poisson process whose rate swings
@@ -123,36 +125,55 @@ def sessions(plan: RunPlan) -> list[Session]:
     rng = np.random.default_rng(plan.seed)
     categories, prompts = _categories(plan), _session_prompts(plan)
     drift = _drift(plan.duration_s, settings.category_time_s, len(categories), rng)
-    found: list[Session] = []
-    due = 0.0
+    number, due, second = 0, 0.0, 0
+    log_weights = next(drift)
     while True:
         swing = 1 + 0.5 * np.sin(2 * np.pi * due / (4 * settings.category_time_s))
         due += float(rng.exponential(60 / (settings.sessions_per_minute * swing)))
         if due >= plan.duration_s:
-            return found
+            return
         if due % (settings.pause_every_s + settings.pause_s) >= settings.pause_every_s:
             continue
-        weights = np.exp(2.0 * drift[int(due)])
+        while second < int(due):
+            second, log_weights = second + 1, next(drift)
+        weights = np.exp(2.0 * log_weights)
         category = str(rng.choice(categories, p=weights / weights.sum()))
-        found.append(
-            Session(due_s=due, turns=_session_turns(plan, settings, len(found), category, prompts.get(category, []), rng))
-        )
+        yield Session(due_s=due, turns=_session_turns(plan, settings, number, category, prompts.get(category, []), rng))
+        number += 1
 
 
-def prompts_sha256(texts: list[str]) -> str:
-    """One hash for the prompts of a run, in order."""
-    return hashlib.sha256(canonical_json(texts).encode()).hexdigest()
+class PromptsHash:
+    """One hash for the prompts of a run, in order: the sha256 of all texts as one JSON list, which
+    is never held.
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256(b"[")
+        self._separator = b""
+
+    def add(self, text: str) -> None:
+        """Take the next text."""
+        self._digest.update(self._separator + canonical_json(text).encode())
+        self._separator = b","
+
+    def hexdigest(self) -> str:
+        """The hash of the texts so far."""
+        whole = self._digest.copy()
+        whole.update(b"]")
+        return whole.hexdigest()
 
 
-def _drift(duration_s: float, correlation_s: float, categories: int, rng: np.random.Generator) -> np.ndarray:
-    """Log weights of the categories for each second, shape (seconds, categories), unit variance."""
+def _drift(duration_s: float, correlation_s: float, categories: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Log weights of the categories for each second, shape (categories,), unit variance. All of
+    `rng`'s draws are made at the first.
+    """
     keep = np.exp(-1 / correlation_s)
     steps = rng.normal(size=(int(duration_s) + 1, categories))
-    drift = np.empty_like(steps)
-    drift[0] = steps[0]
-    for second in range(1, len(steps)):
-        drift[second] = keep * drift[second - 1] + np.sqrt(1 - keep**2) * steps[second]
-    return drift
+    drift = steps[0]
+    yield drift
+    for step in steps[1:]:
+        drift = keep * drift + np.sqrt(1 - keep**2) * step
+        yield drift
 
 
 def _session_prompts(plan: RunPlan) -> dict[str, list[Prompt]]:
@@ -200,11 +221,14 @@ def _categories(plan: RunPlan) -> list[str]:
 
 
 def _random_text(prompts: RandomWords, rng: np.random.Generator) -> str:
+    """Words of one to three syllables, then the instruction."""
     count = int(rng.integers(prompts.words[0], prompts.words[1] + 1))
     ends = np.cumsum(rng.integers(1, 4, size=count))
-    first, second = (rng.choice(list(letters), size=ends[-1]) for letters in (CONSONANTS, VOWELS))
-    syllables = np.char.add(first, second)
-    words = ["".join(part) for part in np.split(syllables, ends[:-1])]
+    letters = np.empty((ends[-1], 2), np.uint8)
+    for column, alphabet in enumerate((CONSONANTS, VOWELS)):
+        letters[:, column] = rng.choice(np.frombuffer(alphabet.encode(), np.uint8), size=ends[-1])
+    text = letters.tobytes().decode()
+    words = [text[start:end] for start, end in pairwise([0, *(2 * ends).tolist()])]
     return " ".join([*words, prompts.instruction]).strip()
 
 

@@ -4,15 +4,16 @@ group whatever happens.
 
 import asyncio
 import ctypes
+import errno
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +21,18 @@ import psutil
 
 from draftmeter.formats.startup import Startup, read_startup
 from draftmeter.measure.http import NotAnswered, ask, session_to
+from draftmeter.measure.ports import HOST, PortTaken, reserved_port, shared_folder
 from draftmeter.measure.progress import say
 from draftmeter.strict import canonical_json
 from draftmeter.study.plan import BootPlan
 
-HOST = "127.0.0.1"
+STARTS = 3
 HEALTH_TIMEOUT_S = 2.0
 STOP_WAIT_S = 20.0
 TAIL_LINES = 15
+ADDRESS_TAKEN = os.strerror(errno.EADDRINUSE).lower()
+# The path of a socket has at most 107 bytes, of which vLLM adds 37 to the folder.
+LONGEST_FOLDER = 70
 
 _NAMED_ERROR = re.compile(r"\b[A-Za-z.]*(?:Error|Exception): .{1,300}")
 
@@ -110,38 +115,84 @@ def running_server(plan: BootPlan, model_path: str, log: Path, draft_path: str |
     become healthy.
 
     The whole process group is ended when the block is left, also by an exception, Ctrl-C or SIGTERM
-    (which the caller turns into an exception).
+    (which the caller turns into an exception). A server that loses its port to another program before
+    it has bound it is started again on another one, unless the config names the port.
     """
+    with ExitStack() as running:
+        for tries_left in reversed(range(STARTS)):
+            try:
+                server = running.enter_context(_started(plan, model_path, log, draft_path))
+                break
+            except _PortLost as lost:
+                if plan.server.port is not None or not tries_left:
+                    raise ServerError(str(lost)) from lost
+                say(f"{plan.server_name}/{plan.boot}: another program took the server's port; it starts again on another one")
+        yield server
+
+
+class _PortLost(Exception):
+    """The server found its port taken when it wanted to bind it."""
+
+
+@contextmanager
+def _started(plan: BootPlan, model_path: str, log: Path, draft_path: str | None) -> Iterator[RunningServer]:
     name = f"{plan.server_name}/{plan.boot}"
-    port = _port(plan)
-    command = server_command(plan, model_path, port, draft_path)
-    environment = server_environment(plan)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    say(f"{name}: server starts on port {port} (its log: {log})")
-    started = time.monotonic()
-    with log.open("wb") as output:
+    with _port(plan) as port, _own_folder() as own:
+        command = server_command(plan, model_path, port, draft_path)
+        environment = own | server_environment(plan)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        say(f"{name}: server starts on port {port} (its log: {log})")
+        started = time.monotonic()
+        with log.open("wb") as output:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**_inherited(), **environment},
+                    start_new_session=True,
+                    preexec_fn=_end_with_parent,  # noqa: PLW1509  no threads run yet
+                )
+            except OSError as error:
+                raise ServerError(f"server {name}: cannot run {command[0]!r}: {error.strerror}") from error
         try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**_inherited(), **environment},
-                start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509  no threads run yet
-            )
-        except OSError as error:
-            raise ServerError(f"server {name}: cannot run {command[0]!r}: {error.strerror}") from error
+            url = f"http://{HOST}:{port}"
+            asyncio.run(_wait_until_healthy(name, url, process, log, plan.server.start_timeout_s))
+            start_s = time.monotonic() - started
+            say(f"{name}: healthy after {start_s:.0f} s")
+            startup = read_startup(log.read_text(errors="replace"))
+            yield RunningServer(url, process, log, command, environment, start_s, startup)
+        finally:
+            _end_group(process)
+            say(f"{name}: server stopped")
+
+
+@contextmanager
+def _port(plan: BootPlan) -> Iterator[int]:
     try:
-        url = f"http://{HOST}:{port}"
-        asyncio.run(_wait_until_healthy(name, url, process, log, plan.server.start_timeout_s))
-        start_s = time.monotonic() - started
-        say(f"{name}: healthy after {start_s:.0f} s")
-        startup = read_startup(log.read_text(errors="replace"))
-        yield RunningServer(url, process, log, command, environment, start_s, startup)
-    finally:
-        _end_group(process)
-        say(f"{name}: server stopped")
+        with reserved_port(plan.server.port) as port:
+            yield port
+    except PortTaken as taken:
+        raise ServerError(
+            f"servers.{plan.server_name}.port: {plan.server.port or 'any free one'} {taken}; "
+            "end that process, choose another port, or use null for any free one"
+        ) from taken
+
+
+@contextmanager
+def _own_folder() -> Iterator[dict[str, str]]:
+    """Variables that give a server a folder of its own for temporary files, removed at its end.
+
+    Compiled kernels stay where all boots find them, or each start would compile them again, for
+    minutes: PyTorch and Triton write each of them under another name and rename it. vLLM's own
+    cache (VLLM_CACHE_ROOT) is of such files but for one small index, written in place once all is
+    compiled: a boot that reads it in that very moment fails to start, and a rerun succeeds.
+    """
+    with tempfile.TemporaryDirectory(prefix="draftmeter-", ignore_cleanup_errors=True) as folder:
+        kernels = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(shared_folder() / "torchinductor"))
+        short = len(folder) <= LONGEST_FOLDER
+        yield {"TORCHINDUCTOR_CACHE_DIR": kernels, **({"TMPDIR": folder} if short else {})}
 
 
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
@@ -154,22 +205,6 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
     return f"{log} says:\n{errors}" + "\n".join(f"  | {line}" for line in text[-lines:])
 
 
-def _port(plan: BootPlan) -> int:
-    wanted = plan.server.port or 0
-    with socket.socket() as probe:
-        # As the server itself does: a port is not taken because connections of an earlier boot
-        # still linger on it.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted))
-        except OSError as error:
-            raise ServerError(
-                f"servers.{plan.server_name}.port: {wanted} is taken by another process ({error.strerror}); "
-                "end that process, choose another port, or use null for any free one"
-            ) from error
-        return int(probe.getsockname()[1])
-
-
 async def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     said = time.monotonic()
@@ -177,7 +212,9 @@ async def _wait_until_healthy(name: str, url: str, process: subprocess.Popen[byt
         while time.monotonic() < deadline:
             code = process.poll()
             if code is not None:
-                raise ServerError(f"server {name}: {_ending(code)} before it was healthy; {tail(log)}")
+                ending = f"server {name}: {_ending(code)} before it was healthy; {tail(log)}"
+                lost_port = ADDRESS_TAKEN in log.read_text(errors="replace").lower()
+                raise _PortLost(ending) if lost_port else ServerError(ending)
             with suppress(NotAnswered):
                 await ask(session, f"{url}/health", HEALTH_TIMEOUT_S)
                 return
@@ -202,6 +239,8 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     try:
         family = _descendants(process.pid)
         _signal_group(process.pid, signal.SIGTERM)
+        # One that was stopped (SIGSTOP) hears it only when it goes on.
+        _signal_group(process.pid, signal.SIGCONT)
         deadline = time.monotonic() + STOP_WAIT_S
         while time.monotonic() < deadline and (process.poll() is None or _group_lives(process.pid)):
             time.sleep(0.1)

@@ -12,10 +12,14 @@ from typing import Any
 
 import psutil
 
-from draftmeter.record.run import Revision
+from draftmeter.record.run import Gpu, Revision
 
 # Files above this size are named with their size only: hashing hundreds of gigabytes would cost more than the run.
 HASH_LIMIT_BYTES = 50_000_000
+TOKENIZER_FILES = (
+    *("added_tokens.json", "merges.txt", "special_tokens_map.json", "tekken.json", "tokenizer.json", "tokenizer.model"),
+    *("tokenizer_config.json", "vocab.json"),
+)
 # A name that ends in one of these words names a secret: --api-key, HF_TOKEN. (--max-num-batched-tokens does not.)
 SECRET_WORDS = ("key", "token", "secret", "password")
 
@@ -33,15 +37,84 @@ def host() -> dict[str, Any]:
     }
 
 
-def gpus() -> tuple[list[str], str | None]:
-    """Names of the GPUs and the driver's version; an empty list where there is no nvidia-smi."""
+def gpus(visible: str | None) -> tuple[list[Gpu], str | None]:
+    """The GPUs among those `visible` (CUDA_VISIBLE_DEVICES; null: all) and the driver's version.
+
+    Empty where there is no nvidia-smi. Numbers are taken in the order of nvidia-smi, that of the
+    bus; the memory of slices of a GPU (MIG) is not known.
+    """
     command = shutil.which("nvidia-smi")
     if command is None:
         return [], None
-    query = [command, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    query = [command, "--query-gpu=name,uuid,memory.total,driver_version", "--format=csv,noheader,nounits"]
     answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
-    rows = [line.split(", ") for line in answer.stdout.splitlines() if ", " in line]
-    return [row[0] for row in rows], rows[0][1] if rows else None
+    rows = [line.split(", ") for line in answer.stdout.splitlines() if line.count(", ") == 3]
+    found = [Gpu(name=name, uuid=uuid, memory_mib=int(mib) if mib.isdigit() else None) for name, uuid, mib, _ in rows]
+    return found if visible is None else _visible(found, visible), rows[0][3] if rows else None
+
+
+def _visible(found: list[Gpu], names: str) -> list[Gpu]:
+    """As CUDA reads the variable: up to the first name that is no GPU."""
+    chosen: list[Gpu] = []
+    for name in filter(None, map(str.strip, names.split(","))):
+        if name.startswith("MIG-"):
+            chosen.append(Gpu(name="MIG slice", uuid=name, memory_mib=None))
+            continue
+        same = [
+            gpu
+            for number, gpu in enumerate(found)
+            if name == str(number) or (name.startswith("GPU-") and gpu.uuid.startswith(name))
+        ]
+        if not same:
+            break
+        chosen.append(same[0])
+    return chosen
+
+
+def container() -> str:
+    """The image of the container that this process runs in; `none` outside of one."""
+    for name in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"):
+        if image := os.environ.get(name):
+            return image
+    if Path("/run/.containerenv").exists():
+        return "podman, image unknown"
+    if Path("/.dockerenv").exists():
+        return "docker, image unknown"
+    kind = os.environ.get("container")  # noqa: SIM112  spelled so
+    return f"{kind}, image unknown" if kind else "none"
+
+
+def chat_template_sha256(folder: Path, given: str | None = None) -> str | None:
+    """The sha256 of the text of a model's chat template, or of the file `given` in its place; null
+    if there is none.
+
+    A template has one hash, whether it lies in chat_template.jinja or in tokenizer_config.json.
+    """
+    try:
+        text = _chat_template(folder, given)
+    except (OSError, ValueError):  # the server says it better, if it needs one
+        return None
+    return None if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _chat_template(folder: Path, given: str | None) -> str | None:
+    if given is not None:
+        return Path(given).read_text() if Path(given).is_file() else given
+    if (folder / "chat_template.jinja").is_file():
+        return (folder / "chat_template.jinja").read_text()
+    if not (folder / "tokenizer_config.json").is_file():
+        return None
+    found = json.loads((folder / "tokenizer_config.json").read_text()).get("chat_template")
+    return found if found is None or isinstance(found, str) else json.dumps(found, sort_keys=True)
+
+
+def tokenizer_sha256(folder: Path) -> str | None:
+    """A sha256 over names and contents of a tokenizer's files; null if there are none."""
+    files = [path for name in TOKENIZER_FILES if (path := folder / name).is_file()]
+    if not files:
+        return None
+    lines = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for path in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def packages() -> dict[str, str]:

@@ -9,8 +9,11 @@ Layout, one folder a run: ``results/records/<server>/<boot>/attempt-<n>/<run>/``
 ``requests.jsonl``     one :class:`RequestRow` a request; never prompts or replies, only their hashes
 =====================  ==============================================================================
 
-A run in progress lives in ``<run>.partial``; the folder is renamed once it is whole. A stored record may hold any
-of its files but ``record.json`` compressed, as ``<name>.gz`` or ``<name>.zst``.
+A run in progress lives in ``<run>.partial``, whose files grow as it goes; the folder is renamed once
+it is whole. A run that breaks leaves it as it was then: a record.json without an end, the requests
+that had ended in the order of their ends (the last line may be cut short), perhaps no
+metrics-after.prom. A stored record may hold any of its files but ``record.json`` compressed, as
+``<name>.gz`` or ``<name>.zst``.
 """
 
 import gzip
@@ -25,6 +28,9 @@ from typing import Annotated, Any, BinaryIO, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from draftmeter.strict import Strict
+
+PARTIAL = ".partial"
+"""How the name of a run in progress ends."""
 
 
 def _parse_time(value: Any) -> Any:
@@ -46,6 +52,23 @@ class Revision(Strict):
     revision: str
     tokenizer_revision: str
     draft_revision: str
+
+
+class Gpu(Strict):
+    """One GPU that a server could use; a null is unknown."""
+
+    name: str
+    uuid: str
+    memory_mib: int | None
+
+
+class OtherClients(Strict):
+    """What a server counted in a run beyond our requests: at least so much was of others."""
+
+    requests: int
+    generation_tokens: int
+    share: float
+    """The larger of both shares of what the server counted."""
 
 
 class Record(Strict):
@@ -91,6 +114,21 @@ class Record(Strict):
     clock_offset_s: float
     host: dict[str, Any]
     gpu: list[str]
+    """Names of the GPUs that the server could use."""
+    gpus: list[Gpu] | None = None
+    """With what tells them apart; this and what follows to `container` is null in older records."""
+    cuda_visible_devices: str | None = None
+    """As the server got it; null: not set."""
+    slurm_job_id: str | None = None
+    """null: not a job of SLURM."""
+    chat_template_sha256: str | None = None
+    """Of the chat template's text; null: the model has none."""
+    tokenizer_sha256: str | None = None
+    """Of the tokenizer's files; null: none was found on this machine."""
+    draft_model: Revision | None = None
+    """The draft model of its own, where the method has one."""
+    container: str | None = None
+    """The image of the container that the workflow ran in, `none` outside of one."""
     driver: str | None
     packages: dict[str, str]
     git_commit: str | None
@@ -103,6 +141,14 @@ class Record(Strict):
     last_received: Time | None = None
     requests: int | None = None
     errors: int | None = None
+    other_clients: OtherClients | None = None
+    """null: the counters do not tell, or the record was made before they were asked."""
+    clock_step_s: float | None = None
+    """Seconds by which the machine's clock was set forward during the run (backward: negative).
+
+    All times here are one reading at its start and a monotonic clock from there. null in older
+    records, which were not made so.
+    """
 
     @property
     def of_known_answer(self) -> bool:
@@ -165,16 +211,21 @@ class Boot(Strict):
 
 def read_record(folder: Path) -> Record:
     """Read a complete record; raise :class:`RecordError` for a folder that is missing, cut short or malformed."""
+    record = read_started(folder)
+    if record.end is None or folder.name.endswith(PARTIAL):
+        raise RecordError(f"{folder / 'record.json'}: the run has no end; it was interrupted and is not a measurement")
+    return record
+
+
+def read_started(folder: Path) -> Record:
+    """What record.json says of a run that has ended or not. Raises :class:`RecordError`."""
     path = folder / "record.json"
     try:
-        record = Record.model_validate(json.loads(path.read_text()))
+        return Record.model_validate(json.loads(path.read_text()))
     except FileNotFoundError:
         raise RecordError(f"{path}: not found; a record is a folder with a record.json") from None
     except (ValidationError, ValueError) as error:
         raise RecordError(f"{path}: not a record of schema version 1: {error}") from error
-    if record.end is None or folder.name.endswith(".partial"):
-        raise RecordError(f"{path}: the run has no end; it was interrupted and is not a measurement")
-    return record
 
 
 def read_boot(path: Path) -> Boot:
@@ -224,10 +275,15 @@ def _decompress_zstd(data: bytes) -> bytes:
 _COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".zst": _decompress_zstd}
 
 
-def read_requests(folder: Path) -> list[RequestRow]:
-    """Read requests.jsonl of a record; a malformed line is an error that names the line."""
+def read_requests(folder: Path, *, whole: bool = True) -> list[RequestRow]:
+    """Read requests.jsonl of a record; a malformed line is an error that names the line.
+
+    Not `whole`: of a run that was interrupted. A last line without its line feed is left out.
+    """
     rows = []
     for number, line in enumerate(io.StringIO(read_raw(folder, "requests.jsonl")), start=1):
+        if not whole and not line.endswith("\n"):
+            break
         try:
             rows.append(RequestRow.model_validate(json.loads(line)))
         except ValueError as error:

@@ -12,7 +12,10 @@ FEWEST_REQUESTS = 8
 
 
 # Keys of a server that change nothing of what a run measures.
-NOT_DECISIVE = {"precision", "resources", "runs", "boots", "port", "start_timeout_s", "quiet_timeout_s"}
+NOT_DECISIVE = {
+    *("precision", "resources", "runs", "boots", "port", "start_timeout_s", "quiet_timeout_s"),
+    *("max_failed_share", "max_other_clients_share"),
+}
 
 
 class RunPlan(Strict):

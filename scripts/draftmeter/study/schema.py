@@ -131,6 +131,10 @@ class Server(Strict):
     log_interval_s: Positive
     start_timeout_s: Positive
     quiet_timeout_s: Positive
+    max_failed_share: Fraction = 0.01
+    """A run of which a larger share of the requests failed is no measurement."""
+    max_other_clients_share: Fraction = 0.01
+    """Nor is one with passes during which a larger share of requests or tokens was of others."""
     boots: Count
     runs: Annotated[list[Name], Field(min_length=1)]
     resources: Resources
