@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from draftmeter.stats.figures import acceptance_memory
-from draftmeter.stats.lines import lines
 from made_up_study import runs_of_files
 
 from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.tables import Tables, check_tables
-from draftmeter.stats.blocks import plan_blocks
+from draftmeter.stats.blocks import acceptance_blocks
+from draftmeter.stats.intervals import interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, Traffic, accepted_drafts, simulate
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
@@ -104,7 +103,7 @@ def _traffic(planted: Planted, rng: np.random.Generator) -> Traffic:
 
 
 def _blocks(traffic: Traffic, interval_s: float) -> float:
-    seen = lines(
+    seen = interval_series(
         traffic.end,
         traffic.drafts,
         traffic.accepted,
@@ -113,7 +112,7 @@ def _blocks(traffic: Traffic, interval_s: float) -> float:
         accepted_at=traffic.accepted_at,
         running=traffic.running,
     )
-    return len(seen) / plan_blocks(acceptance_memory(seen, seen.at_least(MIN_DRAFTS))).memory
+    return len(seen) / acceptance_blocks(seen, seen.at_least(MIN_DRAFTS)).memory
 
 
 def _lines(planted: Planted, rng: np.random.Generator) -> list[dict[str, Any]]:

@@ -233,7 +233,7 @@ def test_counters_alone_have_no_variation() -> None:
 def test_steps_without_a_draft_are_told_in_the_note() -> None:
     counted = {"counted_by": "counters", "drafts": 900, "draft_tokens": 2700, "accepted": 1500}
     tables = stored(make_up(STUDY).intervals.head(0), **counted, generation_tokens=10_100, requests_finished=100)
-    estimates = estimate(archive(), tables, [], None, None)
+    estimates = estimate(archive(), tables, None, None)
     facts = Facts.model_validate(estimates.facts)
     reason = "7700 of 10100 generated tokens came from steps without a draft, or are a prompt's first token"
     for name in ("emitted_tokens_per_step", "emitted_minus_verified"):

@@ -161,6 +161,6 @@ def test_two_models_on_a_page_are_never_one(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "page.prom").write_text(page)
     found = reported(capsys, tmp_path / "page.prom")
     assert [(one["model"], one["figures"]["drafts"]["value"]) for one in found["sources"]] == [("made-up", 100), ("other", 130)]
-    assert found["pooled"]["figures"] is None and "several models" in found["pooled"]["unknown"]
+    assert found["pooled"]["figures"] is None and "the sources are of the models" in found["pooled"]["unknown"]
     with pytest.raises(CollectError, match="a workload is of one model"):
         collected(tmp_path / "page.prom")

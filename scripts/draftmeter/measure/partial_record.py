@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from draftmeter.formats.log import is_statistics_line
-from draftmeter.formats.log.scan import WORDS
+from draftmeter.formats.log import WORDS, is_statistics_line
 from draftmeter.measure.watch.followed_log import FollowedLog, Kept
 from draftmeter.measure.watch.recording import append_whole, open_to_append
 from draftmeter.record.run import PARTIAL, Record, RequestRow
