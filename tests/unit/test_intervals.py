@@ -74,11 +74,12 @@ def test_spread_by_hand() -> None:
 def test_equal_chances_give_a_variance_ratio_of_one() -> None:
     rng = np.random.default_rng(0)
     ratios = []
-    for _ in range(40):
+    for _ in range(100):
         drafts = rng.integers(100, 2000, 300)
         at, acceptance = simulate(rng, drafts, np.array([0.8, 0.8, 0.85]))
         sampling = sampling_sd(at.sum(axis=0) / drafts.sum(), drafts)
         ratios.append(variance_ratio(spread(acceptance).sd, sampling))
+    # Six standard errors of the mean of a hundred variances of 300 intervals.
     assert np.mean(ratios) == pytest.approx(1, abs=0.05)
 
 
@@ -112,9 +113,10 @@ def test_groups_recover_planted_chances() -> None:
     rng = np.random.default_rng(3)
     levels = np.repeat([0.5, 0.6, 0.7, 0.8, 0.9], 40)
     rng.shuffle(levels)
-    drafts = rng.integers(1500, 2500, 200)
+    drafts = rng.integers(3500, 4500, 200)
     at, acceptance = simulate(rng, drafts, np.column_stack([levels, levels + 0.02, levels + 0.04]))
     for group, level in zip(groups_by_acceptance(acceptance, drafts, at), [0.5, 0.6, 0.7, 0.8, 0.9], strict=True):
+        # Six standard errors: 40,000 drafts or more of each group came to the last position.
         assert group.chances == pytest.approx((level, level + 0.02, level + 0.04), abs=0.015)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from chance import fits
 from draftmeter.analyse.with_and_without import WithAndWithout, speed_facts
 from draftmeter.facts import Fact
 
@@ -73,7 +74,7 @@ def test_no_tokens_are_no_speed() -> None:
 def test_the_interval_covers_the_truth() -> None:
     rng = np.random.default_rng(11)
     prompts = [f"{number // 2:02d}" for number in range(80)]
-    covered, unpaired_width, widths, replicates = 0, [], [], 400
+    covered, unpaired_width, widths, replicates = 0, [], [], 200
     for _ in range(replicates):
         # The pace is the prompt's own on both sides; lengths are drawn anew, as sampling does.
         pace = np.repeat(np.exp(0.5 * rng.normal(size=40)), 2)
@@ -90,6 +91,5 @@ def test_the_interval_covers_the_truth() -> None:
             math.log(fact.high / fact.low) for fact in (found["speed_with"], found["speed_without"]) if fact.low and fact.high
         ]
         unpaired_width.append(math.hypot(*logs))
-    # Three standard errors of a share of 400.
-    assert 0.917 < covered / replicates < 0.983
+    assert fits(covered, replicates, least=0.92, most=0.97)
     assert np.mean(widths) < 0.8 * np.mean(unpaired_width)

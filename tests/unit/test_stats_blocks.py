@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from chance import ERRORS
 from draftmeter.stats.blocks import BlocksError, memory_length, plan_blocks, resampled_cells
 
 
@@ -20,7 +21,7 @@ def test_every_resample_has_as_many_cells_as_the_circle() -> None:
         appearances = np.concatenate(chunks)
         assert appearances.shape == (300, 97)
         assert np.all(appearances.sum(axis=1) == 97) and np.all(appearances >= 0)
-        # Every cell is drawn as often as any other: three standard errors at most, and a fifth for the longest blocks.
+        # Every cell is drawn as often as any other: six standard errors of a mean of 300 numbers that vary by one at most.
         assert appearances.mean(axis=0) == pytest.approx(np.ones(97), abs=0.35)
 
 
@@ -41,12 +42,16 @@ def test_the_variance_of_a_mean_is_that_of_the_stationary_bootstrap() -> None:
     lag = np.arange(1, n)
     covariance = np.array([deviation[: n - k] @ deviation[k:] / n for k in range(n)])
     kernel = (1 - lag / n) * (1 - 1 / length) ** lag + lag / n * (1 - 1 / length) ** (n - lag)
-    assert found == pytest.approx((covariance[0] + 2 * kernel @ covariance[1:]) / n, rel=0.04)
+    expected = (covariance[0] + 2 * kernel @ covariance[1:]) / n
+    assert found == pytest.approx(expected, rel=ERRORS * np.sqrt(2 / 20_000))
 
 
 def test_memory_is_found_and_more_of_it_asks_for_longer_blocks() -> None:
     rng = np.random.default_rng(4)
-    white, some, much = (memory_length(autoregressive(rng, 2000, kept)[:, None]) for kept in (0.0, 0.7, 0.95))
+    # One series in twenty without memory seems to have some; most of 25 do less than once in a million draws.
+    white, some, much = (
+        np.median([memory_length(autoregressive(rng, 2000, kept)[:, None]) for _ in range(25)]) for kept in (0.0, 0.7, 0.95)
+    )
     assert white < 40 < much and some < much
     assert memory_length(np.ones((300, 1))) == 1.0
     assert memory_length(np.arange(10.0)[:, None]) == 1.0  # too few to say
@@ -59,25 +64,24 @@ def test_a_slow_component_under_white_noise_is_not_lost() -> None:
 
 
 def test_plan_leaves_plenty_of_blocks_and_no_cell_crosses_boots() -> None:
-    rng = np.random.default_rng(6)
     boot = np.repeat([3, 7, 9], [2000, 1500, 2500])
-    blocks = plan_blocks(rng.normal(size=(6000, 2)), boot)
+    blocks = plan_blocks(np.ones((6000, 2)), boot)
     assert blocks.n / blocks.length == pytest.approx(0.3 * np.sqrt(6000), rel=0.01)
     assert set(blocks.boots) == {0, 1, 2}
     assert np.array_equal(blocks.boots[blocks.cell_of_interval()], np.repeat([0, 1, 2], [2000, 1500, 2500]))
     assert blocks.cell_size < blocks.length / 30
-    few = plan_blocks(rng.normal(size=(300, 1)))
-    assert few.cells == 300 and few.length >= 300 / 20
+    few = plan_blocks(np.ones((300, 1)))
+    assert few.cells == 300 and few.length == 300 / 20
 
 
 def test_a_year_of_lines_has_few_cells() -> None:
-    blocks = plan_blocks(np.random.default_rng(7).normal(size=1_000_000))
+    blocks = plan_blocks(np.ones(1_000_000))
     assert blocks.cells <= 8192
     assert blocks.length / 2 > 4 * blocks.cell_size
 
 
 def test_sums_and_histograms_by_cell() -> None:
-    blocks = plan_blocks(np.random.default_rng(8).normal(size=5000))
+    blocks = plan_blocks(np.ones(5000))
     x = np.random.default_rng(9).normal(size=5000)
     codes = np.where(x > 1, -1, (x > 0).astype(np.int64))
     cell = blocks.cell_of_interval()
@@ -90,7 +94,7 @@ def test_sums_and_histograms_by_cell() -> None:
 
 
 def test_effective_blocks_fall_where_lines_crowd() -> None:
-    blocks = plan_blocks(np.random.default_rng(10).normal(size=2400))
+    blocks = plan_blocks(np.ones(2400))
     everywhere = np.ones(2400)
     crowded = np.zeros(2400)
     crowded[:240] = 1

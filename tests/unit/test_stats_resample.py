@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from chance import fits
 from draftmeter.stats.blocks import Blocks, plan_blocks
 from draftmeter.stats.resample import FISHER, FRACTION, LOG, PLAIN, Scale, Sums, joint_estimates
 
@@ -13,23 +14,32 @@ def mean_part(blocks: Blocks, x: np.ndarray, scale: Scale = PLAIN, name: str = "
     return Sums((name,), (float(x.mean()),), (scale,), sums, function, sums[:, :1])
 
 
+def even_blocks(lines: int, boot: np.ndarray | None = None) -> Blocks:
+    """Blocks of lines that are known to remember nothing; of drawn ones, one series in fifty seems too short."""
+    return plan_blocks(np.ones(lines), boot)
+
+
 def test_independent_lines_give_the_t_interval_of_the_mean() -> None:
-    x = np.random.default_rng(0).normal(10, 2, 2000)
-    blocks = plan_blocks(x)
-    (found,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 4000, 1)
-    one = found.estimates["mean"]
-    assert one.value == pytest.approx(x.mean()) and one.n == 2000 and "top level" not in one.method
-    # The standard error rests on twenty blocks: a fifth of it is luck.
-    assert one.standard_error == pytest.approx(2 / np.sqrt(2000), rel=0.5)
-    assert one.high - one.value == pytest.approx(one.value - one.low)
-    assert 2.0 < (one.high - one.value) / one.standard_error < 2.3
-    assert "4000 stationary bootstraps in blocks of 100 lines" in one.method
+    rng = np.random.default_rng(0)
+    blocks = even_blocks(2000)
+    errors = []
+    for number in range(40):
+        x = rng.normal(10, 2, 2000)
+        (found,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 400, number)
+        one = found.estimates["mean"]
+        assert one.value == pytest.approx(x.mean()) and one.n == 2000 and "top level" not in one.method
+        assert one.high - one.value == pytest.approx(one.value - one.low)
+        assert 2.0 < (one.high - one.value) / one.standard_error < 2.3
+        assert "400 stationary bootstraps in blocks of 100 lines" in one.method
+        errors.append(one.standard_error)
+    # Each rests on twenty blocks, and a sixth of it is luck: 0.13 are five standard errors of their mean. They are 0.04 low.
+    assert np.mean(errors) == pytest.approx(2 / np.sqrt(2000), rel=0.17)
 
 
 def test_scales_keep_an_interval_where_the_figure_can_be() -> None:
     rng = np.random.default_rng(2)
     x = np.abs(rng.normal(0.02, 0.2, 300))
-    blocks = plan_blocks(x)
+    blocks = even_blocks(300)
     parts = [
         mean_part(blocks, x / x.max(), FRACTION, "f"),
         mean_part(blocks, x, LOG, "l"),
@@ -44,7 +54,7 @@ def test_scales_keep_an_interval_where_the_figure_can_be() -> None:
 
 def test_covariance_of_a_part_holds_what_its_figures_share() -> None:
     x = np.random.default_rng(4).normal(size=1500)
-    blocks = plan_blocks(x)
+    blocks = even_blocks(1500)
     sums = blocks.sums(np.column_stack([np.ones(1500), x]))
     part = Sums(
         ("a", "b"),
@@ -64,11 +74,12 @@ def test_covariance_of_a_part_holds_what_its_figures_share() -> None:
 def test_boots_that_differ_widen_the_interval_and_alike_ones_do_not() -> None:
     rng = np.random.default_rng(6)
     boot = np.repeat(np.arange(5), 400)
-    alike = rng.normal(size=2000)
+    alike = rng.normal(size=(5, 400))
+    alike = (alike - alike.mean(axis=1, keepdims=True)).ravel()
     apart = alike + np.array([-1.0, -0.5, 0.0, 0.5, 1.0])[boot]
     results = []
     for x in (alike, apart):
-        blocks = plan_blocks(alike, boot)
+        blocks = even_blocks(2000, boot)
         (joint,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 1000, 7)
         results.append(joint.estimates["mean"])
     assert "5 boots as the top level" in results[1].method
@@ -79,21 +90,21 @@ def test_boots_that_differ_widen_the_interval_and_alike_ones_do_not() -> None:
 
 
 def test_between_boot_variance_is_covered() -> None:
-    # Six boots whose means vary as much as the mean of one boot does: 200 draws, the 95% interval holds 0 in 88% or more.
+    # Six boots whose means vary as much as the mean of one boot does. Of 1,000 draws, 96% of the intervals held 0.
     rng = np.random.default_rng(8)
     boot = np.repeat(np.arange(6), 100)
     hits = 0
     for number in range(200):
         x = rng.normal(size=600) + 0.1 * rng.normal(size=6)[boot]
-        blocks = plan_blocks(x, boot)
+        blocks = even_blocks(600, boot)
         (joint,) = joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 200, number)
         one = joint.estimates["mean"]
-        hits += one.low is not None and one.low <= 0 <= one.high
-    assert hits >= 176
+        hits += one.low <= 0 <= one.high
+    assert fits(hits, 200, least=0.94)
 
 
 def test_too_short_is_unknown_not_narrow() -> None:
-    drifting = np.cumsum(np.random.default_rng(9).normal(size=400))
+    drifting = np.arange(400.0)
     blocks = plan_blocks(drifting)
     (joint,) = joint_estimates(blocks, [mean_part(blocks, drifting)], 0.95, 100, 0)
     one = joint.estimates["mean"]
@@ -103,8 +114,7 @@ def test_too_short_is_unknown_not_narrow() -> None:
 
 
 def test_undefined_figures_say_why() -> None:
-    x = np.random.default_rng(10).normal(size=500)
-    blocks = plan_blocks(x)
+    blocks = even_blocks(500)
     sums = blocks.sums(np.column_stack([np.ones(500), np.zeros(500)]))
 
     def part(value: float, function: object, presence: np.ndarray) -> Sums:
@@ -119,7 +129,7 @@ def test_undefined_figures_say_why() -> None:
 
 def test_the_same_seed_gives_the_same_interval() -> None:
     x = np.random.default_rng(11).normal(size=500)
-    blocks = plan_blocks(x)
+    blocks = even_blocks(500)
     one, two, other = (joint_estimates(blocks, [mean_part(blocks, x)], 0.95, 100, seed)[0].estimates for seed in (1, 1, 2))
     assert one == two and one != other
     assert joint_estimates(blocks, [], 0.95, 100, 0) == ()

@@ -33,10 +33,11 @@ def test_without_spread_all_chances_are_equal() -> None:
 
 def test_the_latent_value_forgets_as_planted() -> None:
     z = latent(SERVER.decays, 10.0, 400_000, np.random.default_rng(2))
-    assert (z.mean(), z.std()) == pytest.approx((0, 1), abs=0.03)
+    # Standard errors: of the mean 0.007, for the values of 200 s are alike, and of the correlations 0.003.
+    assert (z.mean(), z.std()) == pytest.approx((0, 1), abs=0.035)
     for lag in (1, 3, 30, 90):
         expected = 0.5 * np.exp(-10 * lag / 15) + 0.3 * np.exp(-10 * lag / 300)
-        assert np.corrcoef(z[:-lag], z[lag:])[0, 1] == pytest.approx(expected, abs=0.012)
+        assert np.corrcoef(z[:-lag], z[lag:])[0, 1] == pytest.approx(expected, abs=0.016)
 
 
 def test_load_is_that_of_random_arrivals() -> None:
@@ -50,8 +51,9 @@ def test_load_is_that_of_random_arrivals() -> None:
 
 def test_idle_stretches_leave_gaps() -> None:
     load = Load(requests_per_s=0.4, request_s=6, busy_s=600, idle_s=1200)
-    traffic = simulate(replace(SERVER, load=load), 50_000, np.random.default_rng(4))
-    assert len(traffic.end) / 50_000 == pytest.approx(0.35, abs=0.06)
+    traffic = simulate(replace(SERVER, load=load), 200_000, np.random.default_rng(4))
+    # A third, and the ends of what began there. Of eleven hundred turns its standard error is 0.008.
+    assert len(traffic.end) / 200_000 == pytest.approx(0.34, abs=0.05)
     assert np.all(np.diff(traffic.end) > 0) and np.diff(traffic.end).max() > 600
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from chance import fits
 from draftmeter.stats.ratios import by_groups, clusters_of, mean_of_requests, summed_by
 
 
@@ -22,7 +23,7 @@ def test_the_mean_of_requests_covers_the_truth() -> None:
         accepted = rng.binomial(drafted, np.where(long, 0.6, 0.8))
         found = mean_of_requests(accepted, drafted, clusters_of(np.arange(200) // 2), 0.95)
         hits += found.low <= 0.7 <= found.high
-    assert 0.91 <= hits / 300 <= 0.985
+    assert fits(hits, 300, least=0.93, most=0.97)
 
 
 def test_groups_of_requests_by_a_property() -> None:
