@@ -18,6 +18,7 @@ from made_up_records import random_requests, write_boot
 from draftmeter.collect.columns import COUNTERS, INTERVALS, REQUESTS, TABLES, schema_of
 from draftmeter.collect.inputs import InputError, Settings
 from draftmeter.collect.read import read_paths, read_source, read_tables
+from draftmeter.collect.tables import CollectError, build_tables
 from draftmeter.record.run import RequestRow
 from made_up_server import ServerState, exposition
 
@@ -323,6 +324,24 @@ def test_a_record_with_a_damaged_reading_is_counted_by_its_lines(tmp_path: Path)
     assert row["counted_by"] == "lines"
     assert row["drafts"] == sum(request.drafts or 0 for request in random_requests(12, seed=2))
     assert source.found["lines_against_counters"]["accepted"]["difference"] is None
+
+
+def test_a_run_that_broke_off_is_read_as_far_as_it_went_and_never_by_a_study(tmp_path: Path) -> None:
+    boot = write_boot(tmp_path / "boot-1")
+    folder = tmp_path / "boot-1/attempt-1/traffic.partial"
+    (tmp_path / "boot-1/attempt-1/traffic").rename(folder)
+    described = json.loads((folder / "record.json").read_text())
+    (folder / "record.json").write_text(json.dumps({**described, "end": None}))
+    (folder / "metrics-after.prom").unlink()
+    rows = (folder / "requests.jsonl").read_text().splitlines(keepends=True)
+    (folder / "requests.jsonl").write_text("".join(rows[:7]) + rows[7][:40])
+    source = read_source(folder, Settings())
+    (row,) = source.counters
+    assert row["counted_by"] == "lines" and row["drafts"] == sum(request.drafts or 0 for request in random_requests(12, seed=2))
+    assert source.requests is not None and source.requests.num_rows == 7
+    assert source.found["warnings"][0] == "the run broke off after 7 requests: this is as far as it went"
+    with pytest.raises(CollectError, match="traffic"):
+        build_tables([boot])
 
 
 def test_a_record_whose_server_restarted_says_so(tmp_path: Path) -> None:

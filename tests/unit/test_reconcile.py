@@ -12,7 +12,7 @@ from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.formats.counters import EngineReading, fallen, rise
 from draftmeter.formats.log import Known, read_log
 from draftmeter.formats.metrics import read_strict
-from draftmeter.record.run import RequestRow
+from draftmeter.record.run import OtherClients, RequestRow
 from made_up_server import ServerState, exposition
 
 ROWS = random_requests(12)
@@ -73,6 +73,43 @@ def test_another_client_shows_as_the_residual_of_counters_over_own_requests() ->
     }
     assert {check.status for check in found.values()} == {"failed"}
     assert f"found {own + 10}, expected {own} drafts" in found["counters against requests: drafts"].reason
+
+
+def test_a_failed_request_may_have_got_anything_up_to_its_limit() -> None:
+    """The server counted all twelve; the last reply broke off, and its row says nothing."""
+    whole = consistent()
+    nothing = {"reply_tokens": None, "drafts": None, "draft_tokens": None, "accepted_tokens": None}
+    lost = {**nothing, "acceptance_histogram": None, "finish_reason": None, "error": "the stream broke off"}
+    rows = [*ROWS[:-1], ROWS[-1].model_copy(update=lost)]
+    borne = whole.record.model_copy(update={"errors": 1})
+    assert not_ok(replace(whole, requests=rows, record=borne)) == {}
+    assert set(not_ok(replace(whole, requests=rows))) == {"requests finished without error"}
+    assert set(not_ok(replace(whole, requests=rows, record=borne, counts=replace(whole.counts, requests_finished=13)))) == {
+        "counters against requests: requests"
+    }
+    drafts = whole.counts.drafts
+    assert drafts is not None
+    many = replace(whole, requests=rows, record=borne, counts=replace(whole.counts, drafts=drafts + ROWS[-1].max_tokens + 1))
+    assert "counters against requests: drafts" in not_ok(many)
+
+
+def test_a_run_with_other_clients_within_its_limit_is_not_compared_with_own_requests() -> None:
+    sources = consistent([*ROWS, request(99, [1, 2, 3, 4])])
+    marked = sources.record.model_copy(
+        update={"requests": len(ROWS), "other_clients": OtherClients(requests=1, generation_tokens=30, share=0.08)}
+    )
+    found = not_ok(replace(sources, requests=ROWS, record=marked))
+    assert found and {check.status for check in found.values()} == {"unknown"}
+    assert {check.reason for check in found.values()} == {
+        "other clients took part: at least 8.00% of what the server did was theirs"
+    }
+
+
+def test_the_times_of_lines_are_unknown_where_the_clock_was_set() -> None:
+    sources = consistent()
+    found = not_ok(replace(sources, record=sources.record.model_copy(update={"clock_step_s": -30.0})))
+    assert set(found) == {"lines within the run", "spacing of lines is the log interval"}
+    assert {check.reason for check in found.values()} == {"the machine's clock was set by -30.0 s during the run"}
 
 
 def test_a_missing_line_shows_as_a_negative_residual_of_lines() -> None:

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from chance import fits
+from draftmeter.analyse.tables import Measured
 from draftmeter.analyse.with_and_without import WithAndWithout, speed_facts
 from draftmeter.facts import Fact
 
@@ -31,7 +32,7 @@ def side(server: str, prompts: list[str], tokens: list[float], seconds: list[flo
 
 
 def facts(speculating: pd.DataFrame, baseline: pd.DataFrame) -> dict[str, Fact]:
-    found = speed_facts([WithAndWithout("code", 1, speculating, baseline, greedy=False, unlike=None)], 0.95)
+    found = speed_facts([WithAndWithout(Measured("code"), 1, speculating, baseline, greedy=False, unlike=None)], 0.95)
     return {key.removeprefix("code.streams_1."): fact for key, fact in found.items()}
 
 

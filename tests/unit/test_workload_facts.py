@@ -9,7 +9,7 @@ from simulated_study import POSITIONS, K, Planted, config, tables_of
 
 from draftmeter.analyse.reasoning import pair_facts
 from draftmeter.analyse.streams import facts_of_runs
-from draftmeter.analyse.tables import Tables
+from draftmeter.analyse.tables import Measured, Tables
 from draftmeter.facts import Fact
 from draftmeter.stats.pooled import pooled_by_cluster
 from draftmeter.stats.ratios import by_groups, clusters_of, mean_of_requests, ratio_of_sums
@@ -127,7 +127,7 @@ def test_slope_over_streams(tables: Tables) -> None:
 
 
 def test_the_pair_by_hand(tables: Tables) -> None:
-    facts = pair_facts(["pair-on", "pair-off", "synthetic"], tables, 0.95)
+    facts = pair_facts([*map(Measured, ["pair-on", "pair-off", "synthetic"])], tables, 0.95)
     fact = facts["pair.reasoning_difference_pp"]
     rates = []
     for workload in ("pair-on", "pair-off"):
@@ -143,12 +143,12 @@ def test_the_pair_by_hand(tables: Tables) -> None:
 
 
 def test_pairs_that_are_none(tables: Tables) -> None:
-    assert pair_facts(["pair-on", "synthetic"], tables, 0.95) == {}
+    assert pair_facts([*map(Measured, ["pair-on", "synthetic"])], tables, 0.95) == {}
     assert pair_facts([], tables, 0.95) == {}
     requests = tables.requests.copy()
     requests.loc[requests["workload"] == "pair-on", "prompt_sha256"] += "0"
     apart = Tables(tables.counters, tables.intervals, requests, tables.checks, tables.runs)
-    assert pair_facts(["pair-on", "pair-off"], apart, 0.95) == {}
+    assert pair_facts([*map(Measured, ["pair-on", "pair-off"])], apart, 0.95) == {}
 
 
 def test_the_pair_on_the_same_prompts_is_preferred(tables: Tables) -> None:
@@ -158,7 +158,7 @@ def test_the_pair_on_the_same_prompts_is_preferred(tables: Tables) -> None:
     more = Tables(
         pd.concat([row, tables.counters]), tables.intervals, pd.concat([half, tables.requests]), tables.checks, tables.runs
     )
-    fact = pair_facts(["reasoning", "pair-on", "pair-off"], more, 0.95)["pair.reasoning_difference_pp"]
+    fact = pair_facts([*map(Measured, ["reasoning", "pair-on", "pair-off"])], more, 0.95)["pair.reasoning_difference_pp"]
     assert "(pair-on)" in fact.definition and fact.n == 60
 
 

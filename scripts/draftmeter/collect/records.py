@@ -17,7 +17,16 @@ from draftmeter.formats.counter_series import CounterResult, CounterSeries
 from draftmeter.formats.counters import add_up
 from draftmeter.formats.log import Known, LogReading, read_log
 from draftmeter.formats.metrics import Metrics, MetricsError, difference, read_metrics, read_strict
-from draftmeter.record.run import Record, RequestRow, open_raw, read_raw, read_record, read_requests
+from draftmeter.record.run import (
+    PARTIAL,
+    Record,
+    RequestRow,
+    open_raw,
+    read_raw,
+    read_record,
+    read_requests,
+    read_started,
+)
 from draftmeter.record.watched import SERVER_LOG, Watched, read_scrapes, read_watched
 from draftmeter.strict import canonical_json
 
@@ -34,25 +43,34 @@ _RUN_COLUMNS = (
 )
 """Columns of the table runs that a record has under the same name."""
 
+MOMENTS = ("before", "after")
+"""When the counters are read: their files are named after it."""
+
 
 def read_study_record(name: str, folder: Path) -> Source:
-    """Read a complete record of a study: counters after less before, intervals and requests.
+    """Read a record of a study: counters after less before, intervals and requests.
+
+    Of a run that broke off, the folder that it left is read as far as it goes, and `problems` says so.
 
     draftmeter started that server and wrote every file: what is damaged, or is not as the record
     says, is a problem of the source. Readings of the counters with a problem are not used: the
     log's lines count then.
     """
     try:
-        record = read_record(folder)
-        texts = {moment: read_raw(folder, f"metrics-{moment}.prom") for moment in ("before", "after")}
+        broken_off = folder.name.endswith(PARTIAL)
+        record = read_started(folder) if broken_off else read_record(folder)
+        moments = [one for one in MOMENTS if not broken_off or (folder / f"metrics-{one}.prom").is_file()]
+        texts = {moment: read_raw(folder, f"metrics-{moment}.prom") for moment in moments}
         k = 0 if record.speculative is None else record.speculative.get("num_speculative_tokens")
         known = Known(zone=record.time_zone, near_start=record.start, log_interval_s=record.log_interval_s, k=k or None)
         with open_raw(folder, SERVER_LOG) as stream:
             reading = read_log(stream, known)
-        requests = read_requests(folder)
+        requests = read_requests(folder, whole=not broken_off)
     except (ValueError, OSError) as error:
         return unusable(name, str(error))
     readings, problems = _readings(record, k, texts)
+    if broken_off:
+        problems.insert(0, f"the run broke off after {len(requests)} requests: this is as far as it went")
     if k is None and readings is not None:  # what the server resolved, where the config left it out
         k = readings[1].rows()[0].counters.k
     source = Source(name, STUDY, {}, requests=requests_table(name, requests, k), make_batches=reading.batches)
@@ -94,7 +112,7 @@ def _readings(record: Record, k: int | None, texts: dict[str, str]) -> tuple[tup
             found.append(read_strict(text, speculation=record.speculative is not None))
         except MetricsError as error:
             problems.append(f"metrics-{moment}.prom: {error}")
-    if problems:
+    if problems or len(found) < len(MOMENTS):
         return None, problems
     before, after = found
     shown = after.rows()[0].counters.k or 0
