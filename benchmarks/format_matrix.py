@@ -8,7 +8,7 @@ import io
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "formats"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "worlds"))
 
 from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
 from log_truth import Case, judge

@@ -32,7 +32,7 @@ def check(case: Case) -> list[str]:
 def expect_no_problem(case: Case) -> None:
     if problems := check(case):
         wording, prefix, trouble, seed = case.name.split(" / ")
-        command = f"python tests/formats/log_generator.py '{wording}' '{prefix}' '{trouble}' {seed}"
+        command = f"python tests/worlds/log_generator.py '{wording}' '{prefix}' '{trouble}' {seed}"
         listed = "\n- ".join(problems[:6])
         pytest.fail(f"{len(problems)} problems; known: {case.known}\n- {listed}\nthe log: {command}", pytrace=False)
 

@@ -7,15 +7,14 @@ import time
 from pathlib import Path
 
 import psutil
-from study_run import ROOT, SNAKEMAKE, write_config
-
 from interrupts import hears_ctrl_c
+from study_run import ROOT, SNAKEMAKE, write_config
 
 BOOT = "results/records/production/boot-1/boot.json"
 
 
 def test_ctrl_c_ends_the_server_and_keeps_nothing_half(tmp_path: Path) -> None:
-    stand_in = ["{python}", str(ROOT / "tests" / "stand_in_server.py"), "slow"]
+    stand_in = ["{python}", str(ROOT / "tests" / "worlds" / "stand_in_server.py"), "slow"]
     server = "servers/production"
     write_config(tmp_path, {f"{server}/command": stand_in, f"{server}/arguments": {}, f"{server}/environment": {}})
     command = [str(SNAKEMAKE), "--snakefile", str(ROOT / "Snakefile"), "--directory", str(tmp_path)]
