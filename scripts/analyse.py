@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.analyse.calibration import COLUMNS, read_known_answer
 from draftmeter.analyse.comparison import read_published
@@ -16,6 +17,9 @@ from draftmeter.strict import write_json
 from draftmeter.study.archive import Archive
 from draftmeter.study.config import parse_config
 from draftmeter.study.schema import Study
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 logger = logging.getLogger("analyse")
 TABLES = ("counters", "intervals", "requests", "checks", "runs")
@@ -62,13 +66,12 @@ def paths(given: str | Iterable[str] | None) -> list[Path]:
     return sorted(map(Path, [given] if isinstance(given, str) else given or []))
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], ValueError):
+if __name__ == "__main__":
+    with job(snakemake.log[0], ValueError):
         analyse(
-            study=parse_config(json.loads(Path(smk.input.config).read_text())),
-            tables={name: Path(smk.input[name]) for name in TABLES},
-            known_answer=next(iter(paths(smk.input.get("known_answer"))), None),
-            published=next(iter(paths(smk.input.get("published"))), None),
-            out=Outputs(**{name: Path(path) for name, path in smk.output.items()}),
+            study=parse_config(json.loads(Path(snakemake.input.config).read_text())),
+            tables={name: Path(snakemake.input[name]) for name in TABLES},
+            known_answer=next(iter(paths(snakemake.input.get("known_answer"))), None),
+            published=next(iter(paths(snakemake.input.get("published"))), None),
+            out=Outputs(**{name: Path(path) for name, path in snakemake.output.items()}),
         )

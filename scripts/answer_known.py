@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.job import job
 from draftmeter.models.answers import known_answers
 from draftmeter.strict import write_json
 from draftmeter.study.config import parse_study
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], ValueError):
-        study = parse_study(json.loads(Path(smk.input.config).read_text()))
-        write_json(Path(smk.output.answers), known_answers(study, smk.params.model))
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+if __name__ == "__main__":
+    with job(snakemake.log[0], ValueError):
+        study = parse_study(json.loads(Path(snakemake.input.config).read_text()))
+        write_json(Path(snakemake.output.answers), known_answers(study, snakemake.params.model))

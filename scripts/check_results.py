@@ -2,10 +2,14 @@
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.analyse.checked import check_rows, judge, read_calibration
 from draftmeter.job import job
 from draftmeter.strict import write_json
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 logger = logging.getLogger("check_results")
 
@@ -18,7 +22,6 @@ def check_results(calibration: Path, checks: Path, checked: Path) -> None:
     write_json(checked, verdict)
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], ValueError):
-        check_results(Path(smk.input.calibration), Path(smk.input.checks), Path(smk.output.checked))
+if __name__ == "__main__":
+    with job(snakemake.log[0], ValueError):
+        check_results(Path(snakemake.input.calibration), Path(snakemake.input.checks), Path(snakemake.output.checked))

@@ -5,12 +5,16 @@ intervals, requests, checks.
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.job import job
 from draftmeter.study.archive import StoredSource
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 log = logging.getLogger("collect")
 TABLES = ("runs", "counters", "intervals", "requests", "checks")
@@ -33,11 +37,10 @@ def collect(boots: Sequence[Path], stored: Sequence[StoredSource], outputs: dict
     log.info("%d checks, %d of them failed", len(tables.checks), len(failed))
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], CollectError):
+if __name__ == "__main__":
+    with job(snakemake.log[0], CollectError):
         collect(
-            [Path(path) for path in smk.input.boots],
-            TypeAdapter(list[StoredSource]).validate_json(smk.params.stored),
-            {name: (Path(smk.output[f"{name}_parquet"]), Path(smk.output[f"{name}_csv"])) for name in TABLES},
+            [Path(path) for path in snakemake.input.boots],
+            TypeAdapter(list[StoredSource]).validate_json(snakemake.params.stored),
+            {name: (Path(snakemake.output[f"{name}_parquet"]), Path(snakemake.output[f"{name}_csv"])) for name in TABLES},
         )

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.job import job
 from draftmeter.models.lock import lock_models
 from draftmeter.study.config import parse_study
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], ValueError, OSError):
-        lock_models(parse_study(json.loads(Path(smk.input.config).read_text())), Path(smk.output.lock))
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+if __name__ == "__main__":
+    with job(snakemake.log[0], ValueError, OSError):
+        lock_models(parse_study(json.loads(Path(snakemake.input.config).read_text())), Path(snakemake.output.lock))

@@ -2,12 +2,16 @@
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.job import job
 from draftmeter.render.facts import RenderError, read_facts
 from draftmeter.render.figure_tables import read_fifths, read_intervals
 from draftmeter.render.figures import draw_figure1
 from draftmeter.render.style import save_figure
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 log = logging.getLogger("plot_figure1")
 
@@ -20,14 +24,13 @@ def plot_figure1(facts: Path, intervals: Path, fifths: Path, bin_width: float, o
     log.info("%d intervals, bins of %g; wrote %s", len(acceptance), bin_width, outputs["svg"].parent)
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], RenderError):
+if __name__ == "__main__":
+    with job(snakemake.log[0], RenderError):
         logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports each table of each font that it embeds
         plot_figure1(
-            Path(smk.input.facts),
-            Path(smk.input.intervals),
-            Path(smk.input.fifths),
-            float(smk.params.bin_width),
-            {name: Path(smk.output[name]) for name in ("svg", "pdf", "png")},
+            Path(snakemake.input.facts),
+            Path(snakemake.input.intervals),
+            Path(snakemake.input.fifths),
+            float(snakemake.params.bin_width),
+            {name: Path(snakemake.output[name]) for name in ("svg", "pdf", "png")},
         )

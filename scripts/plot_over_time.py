@@ -3,12 +3,16 @@ pdf and png."""
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.job import job
 from draftmeter.render.facts import RenderError, read_facts
 from draftmeter.render.figure_tables import read_lags, read_times
 from draftmeter.render.figures import draw_figure2, draw_figure3
 from draftmeter.render.style import save_figure
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 log = logging.getLogger("plot_over_time")
 
@@ -24,13 +28,12 @@ def plot_over_time(number: str, facts: Path, table: Path, outputs: dict[str, Pat
     log.info("wrote Figure %s to %s", number, outputs["svg"].parent)
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], RenderError):
+if __name__ == "__main__":
+    with job(snakemake.log[0], RenderError):
         logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports each table of each font that it embeds
         plot_over_time(
-            smk.wildcards.number,
-            Path(smk.input.facts),
-            Path(smk.input.table),
-            {name: Path(smk.output[name]) for name in ("svg", "pdf", "png")},
+            snakemake.wildcards.number,
+            Path(snakemake.input.facts),
+            Path(snakemake.input.table),
+            {name: Path(snakemake.output[name]) for name in ("svg", "pdf", "png")},
         )

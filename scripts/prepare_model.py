@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -9,8 +10,10 @@ from draftmeter.job import job
 from draftmeter.models.prepare import prepare_model
 from draftmeter.study.schema import Model
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], ValueError, OSError):
-        model = TypeAdapter(Model).validate_python(json.loads(smk.params.model))
-        prepare_model(smk.wildcards.model, model, Path(smk.output.model))
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+if __name__ == "__main__":
+    with job(snakemake.log[0], ValueError, OSError):
+        model = TypeAdapter(Model).validate_python(json.loads(snakemake.params.model))
+        prepare_model(snakemake.wildcards.model, model, Path(snakemake.output.model))

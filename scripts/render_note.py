@@ -3,12 +3,16 @@
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from draftmeter.job import job
 from draftmeter.render.documents import FIGURES, note_html, note_markdown, note_pdf, render_note
 from draftmeter.render.facts import RenderError, read_facts
 from draftmeter.render.tables import build_table1, check_same_analysis, render_table1_latex, render_table1_markdown
 from draftmeter.strict import write_atomically
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 log = logging.getLogger("render_note")
 
@@ -66,16 +70,15 @@ def render_paper(inputs: Inputs, outputs: Outputs) -> None:
         log.info("wrote %s", path)
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], RenderError):
+if __name__ == "__main__":
+    with job(snakemake.log[0], RenderError):
         render_paper(
             Inputs(
-                facts=Path(smk.input.facts),
-                table1=Path(smk.input.table1),
-                svg=[Path(smk.input[f"figure{number}_svg"]) for number in range(1, FIGURES + 1)],
-                pdf=[Path(smk.input[f"figure{number}_pdf"]) for number in range(1, FIGURES + 1)],
-                paper={Path(path).name: Path(path) for path in smk.input.templates},
+                facts=Path(snakemake.input.facts),
+                table1=Path(snakemake.input.table1),
+                svg=[Path(snakemake.input[f"figure{number}_svg"]) for number in range(1, FIGURES + 1)],
+                pdf=[Path(snakemake.input[f"figure{number}_pdf"]) for number in range(1, FIGURES + 1)],
+                paper={Path(path).name: Path(path) for path in snakemake.input.templates},
             ),
-            Outputs(**{name: Path(smk.output[name]) for name in Outputs.__dataclass_fields__}),
+            Outputs(**{name: Path(snakemake.output[name]) for name in Outputs.__dataclass_fields__}),
         )

@@ -7,7 +7,7 @@ import sys
 import sysconfig
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from draftmeter.job import job
 from draftmeter.strict import write_json
@@ -20,6 +20,9 @@ from draftmeter_training.offline import MAX_TOKENS, REPLIES, offline_acceptance
 from draftmeter_training.prompts import write_prompt_sets
 from draftmeter_training.reference import SamplingRule
 from draftmeter_training.training import Settings, tokenizer_of, train
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
 
 RULE = SamplingRule(temperature=0.7)
 
@@ -74,7 +77,10 @@ def _write_sums(folder: Path) -> None:
     (folder / "SHA256SUMS").write_text("".join(lines))
 
 
-if "snakemake" in globals():
-    smk = globals()["snakemake"]
-    with job(smk.log[0], ValueError, OSError):
-        run(Settings(**smk.params.settings, threads=smk.threads), Path(smk.params.work), Path(smk.output[0]))
+if __name__ == "__main__":
+    with job(snakemake.log[0], ValueError, OSError):
+        run(
+            Settings(**snakemake.params.settings, threads=snakemake.threads),
+            Path(snakemake.params.work),
+            Path(snakemake.output[0]),
+        )

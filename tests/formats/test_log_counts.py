@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftmeter.formats.log.counts import ABSENT, NOT_A_NUMBER, Inferred, PrintedLines, counts_printed_as, infer, printed
+from draftmeter.formats.log.recovered import ABSENT, NOT_A_NUMBER, Inferred, PrintedLines, counts_printed_as, infer, printed
 from draftmeter.formats.log.window import find_all, find_all_in_python
 
 

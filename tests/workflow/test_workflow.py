@@ -106,3 +106,37 @@ def test_every_key_of_the_config_is_explained() -> None:
     schemas = [Study.model_json_schema(), Archive.model_json_schema()]
     keys = {key for schema in schemas for part in [schema, *schema["$defs"].values()] for key in part.get("properties", {})}
     assert not {key for key in keys - {"source", "kind"} if f"`{key}`" not in text and f"## {key}" not in text}
+
+
+def test_the_rule_of_the_note_names_every_file_of_the_paper() -> None:
+    rules = (ROOT / "workflow" / "rules" / "render.smk").read_text()
+    named = set(re.findall(r'^    "(.+)",$', rules[rules.index("PAPER = [") : rules.index("]\n")], flags=re.MULTILINE))
+    assert named == {path.relative_to(ROOT / "paper").as_posix() for path in (ROOT / "paper").rglob("*.*") if path.is_file()}
+
+
+def test_the_workflow_works_as_a_module_of_another(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        f"""
+configfile: "{ROOT / "config" / "archive.yaml"}"
+
+
+module draftmeter:
+    snakefile:
+        "{ROOT / "workflow" / "Snakefile"}"
+    config:
+        config
+
+
+use rule * from draftmeter
+"""
+    )
+    command = [str(SNAKEMAKE), "--directory", str(tmp_path), "--snakefile", str(tmp_path / "Snakefile"), "--dry-run", "all"]
+    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert "render_note" in answer.stdout
+
+
+def test_a_key_on_the_command_line_changes_the_default_study_and_keeps_its_rest(tmp_path: Path) -> None:
+    answer = snakemake("--config", "unheard=of", directory=tmp_path)
+    assert answer.returncode != 0
+    assert "unheard: unknown key" in answer.stderr and "found neither servers" not in answer.stderr

@@ -34,7 +34,7 @@ class Items(dict):
 
 def run_script(name: str, job: dict[str, Any]) -> int:
     try:
-        runpy.run_path(str(ROOT / "scripts" / f"{name}.py"), {"snakemake": Items(job)})
+        runpy.run_path(str(ROOT / "scripts" / f"{name}.py"), {"snakemake": Items(job)}, run_name="__main__")
     except SystemExit as ending:
         return int(ending.code)
     return 0

@@ -12,8 +12,6 @@ from draftmeter.study.archive import Archive
 from draftmeter.strict import canonical_json
 from draftmeter.study.schema import ConfigError
 
-ROOT = Path(workflow.current_basedir).parents[1]
-
 
 def refuse(error):
     """End with what is wrong with the config, before any rule runs."""

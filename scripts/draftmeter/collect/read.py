@@ -119,7 +119,7 @@ def _read_metrics_text(name: str, opened: Opened, _: Settings) -> Source:
 
     Without any metric of vLLM it is unusable.
     """
-    from draftmeter.collect.counts import describe_rows, rows_since_start  # noqa: PLC0415  slow to import, needed only here
+    from draftmeter.collect.counter_rows import describe_rows, rows_since_start  # noqa: PLC0415  slow to import, needed only here
     from draftmeter.formats.metrics import read_metrics  # noqa: PLC0415
 
     with opened.stream as stream:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from draftmeter.collect.columns import ELIGIBLE, INTERVALS, REQUESTS, position_names, table_of
-from draftmeter.collect.counts import describe_rows, rows_between, rows_of_series
+from draftmeter.collect.counter_rows import describe_rows, rows_between, rows_of_series
 from draftmeter.collect.inputs import Settings
 from draftmeter.collect.line_sums import rows_of_lines
 from draftmeter.collect.reconcile import OF_PROCESS, Check, Sources, lines_against_counters, reconcile

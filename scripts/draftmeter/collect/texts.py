@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cmp_to_key
 from itertools import pairwise
 
-from draftmeter.collect.counts import describe_rows, rows_between
+from draftmeter.collect.counter_rows import describe_rows, rows_between
 from draftmeter.collect.source import METRICS_TEXTS, Source
 from draftmeter.formats.metrics import Metrics, Relation, relation
 

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the figures; the exit code."""
-    from draftmeter.commands.blocks import show  # noqa: PLC0415  pyarrow and numpy are slow to import
+    from draftmeter.commands.terminal import show  # noqa: PLC0415  pyarrow and numpy are slow to import
 
     sources, not_read = read_all(arguments.paths, settings_of(arguments))
     reported = report(sources, arguments.min_drafts)

@@ -13,8 +13,8 @@ from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.formats.log.counts import Floats, Ints
 from draftmeter.formats.log.known import Known
+from draftmeter.formats.log.recovered import Floats, Ints
 from draftmeter.formats.utc_offset import LARGEST_UTC_OFFSET_S, parse_utc_offset, utc_offset_text
 
 NO_TIME = -1

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.formats.log.clock import LEAP_YEAR_S, NO_TIME, Clock, Stamps, read_stamps
-from draftmeter.formats.log.counts import ABSENT, NOT_A_NUMBER, Floats, Ints
 from draftmeter.formats.log.entry import Place
 from draftmeter.formats.log.matching import Events, Matching
+from draftmeter.formats.log.recovered import ABSENT, NOT_A_NUMBER, Floats, Ints
 from draftmeter.formats.log.usual import Lines, Usual
 from draftmeter.formats.log.wordings import (
     ENGINE_COLUMNS,

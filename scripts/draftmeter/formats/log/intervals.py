@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from draftmeter.formats.log.clock import Calendar
-from draftmeter.formats.log.counts import ABSENT, Floats, Inferred, Ints, PrintedLines, infer
 from draftmeter.formats.log.gather import RawBatch
+from draftmeter.formats.log.recovered import ABSENT, Floats, Inferred, Ints, PrintedLines, infer
 from draftmeter.formats.log.wordings import APRIL_2025, MARCH_2025, RATES_CUT, RATES_LAST, THROUGHPUTS
 
 _BEFORE_POSITIONS = (

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftmeter.formats.log.clock import NO_TIME
-from draftmeter.formats.log.counts import Bools, Ints
+from draftmeter.formats.log.recovered import Bools, Ints
 
 # Two lines of one log call carry the same time unless the clock's second ends between them.
 LARGEST_GAP_S = 1
