@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -137,6 +138,7 @@ use rule * from draftmeter
 
 
 def test_a_key_on_the_command_line_changes_the_default_study_and_keeps_its_rest(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config", ignore=shutil.ignore_patterns("archive"))
     answer = snakemake("--config", "unheard=of", directory=tmp_path)
     assert answer.returncode != 0
     assert "unheard: unknown key" in answer.stderr and "found neither servers" not in answer.stderr
