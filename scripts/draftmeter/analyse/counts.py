@@ -301,6 +301,15 @@ class Part:
     since_start: bool
     start_time: float | None
 
+    @classmethod
+    def of_row(
+        cls, name: str, row: Mapping[str, Any], counts: Counts, series: IntervalSeries | None, *, since_start: bool
+    ) -> Self:
+        """The source `name` with its row of the table counters, from which its times come."""
+        start, began = row.get("start"), row.get("start_time")
+        began = began or (start if since_start else None)
+        return cls(name, row.get("model"), counts, series, start, row.get("end"), since_start, began)
+
 
 def pooled(parts: Sequence[Part]) -> tuple[Counts, IntervalSeries | None] | str:
     """The sources (at least one) added up, with all intervals; or, in words, why they cannot be."""

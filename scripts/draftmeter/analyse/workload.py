@@ -98,18 +98,7 @@ def _parts(tables: Tables, k: int) -> list[Part]:
             counts = counts_of_row(row, k or None, unknown, name=label)
         # A row of counters without an end is one reading: it holds all since the server's start.
         since_start = not by_lines and row.get("end") is None and row.get("restarts") is None
-        parts.append(
-            Part(
-                name=str(row.get("source") or label),
-                model=row.get("model"),
-                counts=counts,
-                series=series,
-                start=row.get("start"),
-                end=row.get("end"),
-                since_start=since_start,
-                start_time=row.get("start_time") or (row.get("start") if since_start else None),
-            )
-        )
+        parts.append(Part.of_row(str(row.get("source") or label), row, counts, series, since_start=since_start))
     return parts
 
 

@@ -32,18 +32,7 @@ def parts_of(source: Source) -> list[Part]:
             counts = counts_of_series(series, row.get("k"), row.get("seconds"))
         else:
             counts = counts_of_row(row, row.get("k"), _reasons(source), name=source.name)
-        parts.append(
-            Part(
-                name=source.name,
-                model=row.get("model"),
-                counts=counts,
-                series=series,
-                start=row.get("start"),
-                end=row.get("end"),
-                since_start=since_start,
-                start_time=row.get("start_time") or (row.get("start") if since_start else None),
-            )
-        )
+        parts.append(Part.of_row(source.name, row, counts, series, since_start=since_start))
     return parts
 
 
