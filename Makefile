@@ -1,8 +1,9 @@
-# make study   install everything pinned and run the default study on a CPU
-# make test    install what the tests need, run the quality gates and all tests
-# make unit    the tests without a server (two minutes)
-# make paper   install what regenerates tables, figure and note from records (no vllm, no torch)
-# make lock    resolve requirements/*.in again (needs uv)
+# make study     install everything pinned and run the default study on a CPU
+# make test      install what the tests need, run the quality gates and all tests
+# make unit      the tests without a server
+# make paper     rebuild Table 1, the figures and the note from the stored records (no vllm, no torch)
+# make install   install what that needs, and `draftmeter`
+# make lock      resolve requirements/*.in again (needs uv)
 
 # The first interpreter that will do; `make PYTHON=/path/to/python` names another.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
@@ -13,7 +14,10 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: study test unit gates paper lock clean
+# Where `make paper` puts what it makes of the stored records.
+STORED := results/stored
+
+.PHONY: study test unit gates install paper lock clean
 
 study: $(VENV)/.cpu
 	$(BIN)/snakemake
@@ -34,7 +38,11 @@ gates: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+install: $(VENV)/.paper
+
 paper: $(VENV)/.paper
+	$(BIN)/snakemake --configfile config/archive.yaml --directory $(STORED)
+	@echo "The paper is in $(STORED)/results/paper/"
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \

@@ -10,10 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "worlds"))
 
+from draftmeter.formats.log import Known, read_log
 from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
 from log_truth import Case, judge
-
-from draftmeter.formats.log import Known, read_log
 
 
 def problems_of(case: Case) -> list[str]:

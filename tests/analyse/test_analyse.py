@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_study import LINES, K, MadeUp, make_up, small_study
 
 from analyse import Outputs, analyse, paths
 from check_results import check_results
@@ -19,6 +18,7 @@ from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.facts import PRODUCTION_INTERVALS, Findings, Structure
 from draftmeter.stats.ratios import ratio_of_sums
 from draftmeter.study.schema import Study
+from made_up_study import LINES, K, MadeUp, make_up, small_study
 
 STUDY = small_study()
 PRODUCTION = STUDY.report.production

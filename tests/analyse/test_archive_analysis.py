@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from made_up_study import LINES, K, MadeUp, make_up, runs_of_files, small_study
 
 from draftmeter.analyse.calibration import read_known_answer
 from draftmeter.analyse.comparison import read_published
@@ -20,6 +19,7 @@ from draftmeter.render.facts import Facts
 from draftmeter.render.tables import build_table1, render_table1_latex
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
+from made_up_study import LINES, K, MadeUp, make_up, runs_of_files, small_study
 
 PAPER = Path(__file__).parents[2] / "paper"
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"

@@ -7,9 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from made_up_served import MIXED, make_up_served, served_study
-from made_up_study import MadeUp, make_up, small_study
-from rendered_paper import note_of_analysis
 from test_served_study import facts_of, known_of, tables_of
 
 from draftmeter.analyse.comparison import read_published
@@ -18,6 +15,9 @@ from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.streams import _shared_requests
 from draftmeter.analyse.tables import Measured
 from draftmeter.study.schema import Study
+from made_up_served import MIXED, make_up_served, served_study
+from made_up_study import MadeUp, make_up, small_study
+from rendered_paper import note_of_analysis
 
 PUBLISHED = read_published(Path(__file__).parents[2] / "config" / "published.yaml")
 

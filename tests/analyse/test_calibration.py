@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_study import K, MadeUp, known_answer, make_up, mean_drafts, shares_of, small_study
 
 from draftmeter.analyse.calibration import COLUMNS, calibrate, read_known_answer
 from draftmeter.analyse.checked import CheckFailed, check_rows, judge, read_calibration
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, write_csv
 from draftmeter.facts import CalibrationRow
+from made_up_study import K, MadeUp, known_answer, make_up, mean_drafts, shares_of, small_study
 
 STUDY = small_study()
 CONTROLLED = STUDY.report.controlled[0]

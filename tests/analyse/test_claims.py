@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 import yaml
-from chance import CERTAIN
-from simulated_study import PUBLISHED, Planted, analysed, config
 
+from chance import CERTAIN
 from draftmeter.analyse.claims import Condition, PublishedClaim, judge
 from draftmeter.analyse.facts import AnalysisError, fact
 from draftmeter.analyse.regions import Region
 from draftmeter.facts import Fact
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay, Load, Steps
+from simulated_study import PUBLISHED, Planted, analysed, config
 
 NAMES = list(yaml.safe_load(PUBLISHED.read_text())["claims"])
 RISING, FALLING, EQUAL = (0.79, 0.81, 0.84), (0.86, 0.82, 0.78), (0.82, 0.82, 0.82)

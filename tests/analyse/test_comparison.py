@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from made_up_study import make_up, small_study
-from simulated_study import PUBLISHED, Planted, analysed, config, tables_of
 
 from draftmeter.analyse.calibration import KnownAnswer
 from draftmeter.analyse.comparison import read_published
@@ -14,6 +12,8 @@ from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
+from made_up_study import make_up, small_study
+from simulated_study import PUBLISHED, Planted, analysed, config, tables_of
 
 SHORT = replace(PUBLISHED_LIKE, decays=(Decay(0.6, 15.0),))
 

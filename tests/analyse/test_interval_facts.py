@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_study import STARTED, Planted, config, tables_of
 
 from draftmeter.analyse.figure_tables import curve_rows, time_rows
 from draftmeter.analyse.interval_estimates import IntervalEstimates, interval_estimates
@@ -13,6 +12,7 @@ from draftmeter.analyse.interval_facts import fifth_facts, interval_facts
 from draftmeter.analyse.interval_series import WorkloadIntervals, categories_of, workload_intervals
 from draftmeter.facts import Fact
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
+from simulated_study import STARTED, Planted, config, tables_of
 
 SERVER = replace(PUBLISHED_LIKE, decays=(Decay(0.5, 11.0), Decay(0.35, 100.0)))
 ANALYSIS = config(resamples=300).analysis

@@ -9,8 +9,6 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up_server import ServerState, exposition
-from simulated_study import config
 
 from draftmeter.analyse.counts import Counts, IntervalSeries, Part, counts_of_series, pooled
 from draftmeter.analyse.facts import rounded
@@ -24,6 +22,8 @@ from draftmeter.facts import Fact
 from draftmeter.stats.pooled import pooled_names, pooled_values
 from draftmeter.study.archive import StoredSource
 from draftmeter.study.config import parse_config
+from made_up_server import ServerState, exposition
+from simulated_study import config
 
 ROOT = Path(__file__).parents[2]
 ARCHIVE = ROOT / "config" / "archive"

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_served import FASTER, GREEDY, KNOWN, MIXED, SLOWER, make_up_served, served_study
-from made_up_study import K, MadeUp
-from rendered_paper import note_of_analysis
 from test_archive_analysis import archive
 
 from draftmeter.analyse.calibration import KnownAnswer, read_known_answer
@@ -19,6 +16,9 @@ from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.facts import Fact
 from draftmeter.study.archive import Archive
+from made_up_served import FASTER, GREEDY, KNOWN, MIXED, SLOWER, make_up_served, served_study
+from made_up_study import K, MadeUp
+from rendered_paper import note_of_analysis
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"
 STUDY = served_study()

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 
 import pandas as pd
 import pytest
-from made_up_records import record
-from made_up_study import runs_of
 
 from draftmeter.analyse.facts import AnalysisError
 from draftmeter.analyse.setup import setup_rows as rows_of
 from draftmeter.analyse.tables import COUNTERS, INTERVALS, Tables
 from draftmeter.facts import SetupRow
 from draftmeter.record.run import Record
+from made_up_records import record
+from made_up_study import runs_of
 
 
 def setup_rows(records: Iterable[Record]) -> list[SetupRow]:

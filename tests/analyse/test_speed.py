@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from chance import fits
 from scipy import stats
 
+from chance import fits
 from draftmeter.analyse.tables import Measured
 from draftmeter.analyse.with_and_without import WithAndWithout, speed_facts
 from draftmeter.facts import Fact

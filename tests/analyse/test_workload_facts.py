@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from simulated_study import POSITIONS, K, Planted, config, tables_of
 
 from draftmeter.analyse.reasoning import pair_facts
 from draftmeter.analyse.streams import facts_of_runs
@@ -14,6 +13,7 @@ from draftmeter.facts import Fact
 from draftmeter.stats.pooled import pooled_by_cluster
 from draftmeter.stats.ratios import by_groups, clusters_of, mean_of_requests, ratio_of_sums
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Decay
+from simulated_study import POSITIONS, K, Planted, config, tables_of
 
 ANALYSIS = config().analysis
 SHORT = replace(PUBLISHED_LIKE, decays=(Decay(0.6, 15.0),))

@@ -12,15 +12,15 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_up_files import HISTOGRAMS, START, accepted_of, drafts_of, log_text, write_watched_record
-from made_up_records import random_requests, write_boot
-from made_up_server import ServerState, exposition
 
 from draftmeter.collect.columns import COUNTERS, INTERVALS, REQUESTS, TABLES, schema_of
 from draftmeter.collect.inputs import InputError, Settings
 from draftmeter.collect.read import read_paths, read_source, read_tables
 from draftmeter.collect.tables import CollectError, build_tables
 from draftmeter.record.run import RequestRow
+from made_up_files import HISTOGRAMS, START, accepted_of, drafts_of, log_text, write_watched_record
+from made_up_records import random_requests, write_boot
+from made_up_server import ServerState, exposition
 
 SETTINGS = Settings(zone="+00:00", year=2026, log_interval_s=10.0)
 FILES = sorted([*(f"{name}.{suffix}" for name in TABLES for suffix in ("csv", "parquet")), "reading.json"])

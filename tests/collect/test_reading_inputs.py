@@ -12,11 +12,11 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_records import write_boot
-from made_up_server import ServerState, exposition
 
 from draftmeter.collect.decompress import Decompressed, compression_of
 from draftmeter.collect.inputs import METRICS, TEXT, InputError, find_inputs, kind_of_text, open_input, unopened
+from made_up_records import write_boot
+from made_up_server import ServerState, exposition
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, mtime=0),

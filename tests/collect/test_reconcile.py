@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from made_up_records import START, log_lines, random_requests, record, request, server_states
-from made_up_server import ServerState, exposition
 
 from draftmeter.collect.reconcile import Check, Sources, reconcile
 from draftmeter.formats.counters import EngineReading, fallen, rise
 from draftmeter.formats.log import Known, read_log
 from draftmeter.formats.metrics import read_strict
 from draftmeter.record.run import OtherClients, RequestRow
+from made_up_records import START, log_lines, random_requests, record, request, server_states
+from made_up_server import ServerState, exposition
 
 ROWS = random_requests(12)
 

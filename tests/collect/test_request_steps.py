@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_records import request
 
 from draftmeter.collect.records import requests_table
+from made_up_records import request
 
 # Five steps of up to three tokens: the fourth holds one token and the last two, as where a grammar refuses the rest.
 ACCEPTED, DRAFTED = [3, 0, 1, 1, 2], [3, 3, 3, 1, 2]

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from made_up_files import log_text
-from made_up_server import ServerState, exposition
 
 from draftmeter.cli import main
 from draftmeter.collect.tables import CollectError, Tables, build_tables
 from draftmeter.study.archive import Archive, StoredSource, find_stored
 from draftmeter.study.config import read_config
+from made_up_files import log_text
+from made_up_server import ServerState, exposition
 
 SETTINGS = ["--zone", "+00:00", "--year", "2026", "--log-interval", "10s"]
 # Drafts of which 0, 1, 2, 3 tokens were accepted; the difference is 30 drafts with 10, 12 and 20

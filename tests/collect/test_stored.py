@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made_up_records import START, log_lines, random_requests, write_boot
-from made_up_server import ServerState, exposition
 
 from draftmeter.collect.tables import CollectError, Tables, build_tables
 from draftmeter.record.watched import ScrapeRow, Session, Watched, write_watched
 from draftmeter.study.archive import SourceSettings, StoredSource
+from made_up_records import START, log_lines, random_requests, write_boot
+from made_up_server import ServerState, exposition
 
 ROWS = random_requests(12)
 SETTINGS = SourceSettings(zone="+00:00", year=2031, log_interval_s=2.0, k=None, intervals="auto")

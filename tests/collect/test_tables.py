@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made_up_records import START, random_requests, request, write_boot
-from made_up_server import ServerState, exposition
 
 from draftmeter.analyse.checked import CheckFailed, check_rows, judge
 from draftmeter.collect.columns import STUDY_TABLES
 from draftmeter.collect.tables import CollectError, build_tables, write_table
 from draftmeter.record.run import RequestRow
 from draftmeter.strict import canonical_json
+from made_up_records import START, random_requests, request, write_boot
+from made_up_server import ServerState, exposition
 
 NAMES = ("runs", "counters", "intervals", "requests", "checks")
 RUN = Path("attempt-1/traffic")

@@ -10,12 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from made_up_files import log_text
-from made_up_server import ServerState, exposition
 
 from draftmeter.cli import COMMANDS, main
 from draftmeter.commands import read
 from draftmeter.study.config import read_config
+from made_up_files import log_text
+from made_up_server import ServerState, exposition
 
 SETTINGS = ["--zone", "+01:00", "--year", "2026", "--log-interval", "10s"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+from draftmeter.cli import main
 from made_up_files import log_text, write_watched_record
 from made_up_records import write_boot
 from made_up_server import ServerState, exposition
-
-from draftmeter.cli import main
 
 CONFIG = Path(__file__).parents[2] / "config"
 KEY = "planted-key"

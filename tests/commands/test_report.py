@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up_files import HISTOGRAMS, accepted_of, drafts_of, log_text, write_watched_record
-from made_up_records import write_boot
-from made_up_server import ServerState, exposition
 
 from draftmeter.analyse.counts import Counts, IntervalSeries, Part, counts_of_series, pooled
 from draftmeter.analyse.quantities import Value, values_of, values_of_intervals, values_of_reading
 from draftmeter.cli import main
+from made_up_files import HISTOGRAMS, accepted_of, drafts_of, log_text, write_watched_record
+from made_up_records import write_boot
+from made_up_server import ServerState, exposition
 
 COMMON = ["--zone", "+00:00", "--year", "2026", "--log-interval", "10s"]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from study_run import snakemake, write_config
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from study_run import server_processes, snakemake, write_config
 
 pytestmark = pytest.mark.server

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+
 from study_run import ROOT, paper_bytes, remove, server_processes, snakemake
 
 pytestmark = pytest.mark.server

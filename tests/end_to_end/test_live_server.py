@@ -19,7 +19,6 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from study_run import server_processes, snakemake, write_config
 
 from draftmeter.formats.counters import Counters
 from draftmeter.formats.metrics import read_strict
@@ -33,6 +32,7 @@ from draftmeter.record.provenance import model_revision
 from draftmeter.study.config import read_study
 from draftmeter.study.plan import BootPlan, RunPlan, plan_boot
 from real_prometheus import prometheus
+from study_run import server_processes, snakemake, write_config
 
 pytestmark = pytest.mark.server
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from study_run import ROOT, server_processes, write_config
 
 from draftmeter.measure.server import running_server
 from draftmeter.study.config import read_study
 from draftmeter.study.plan import plan_boot
+from study_run import ROOT, server_processes, write_config
 
 pytestmark = pytest.mark.server
 

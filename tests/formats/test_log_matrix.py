@@ -5,12 +5,12 @@ import random
 from typing import Any
 
 import pytest
-from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
-from log_truth import COLUMNS, Case, judge
 
 from draftmeter.formats.log import Known, LogReading, read_log
 from draftmeter.formats.log import read as read_module
 from draftmeter.formats.log.usual import Usual
+from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
+from log_truth import COLUMNS, Case, judge
 
 Rows = list[dict[str, Any]]
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from draftmeter.formats.log import Known, read_log, statistics_text
 from log_generator import PREFIXES, TROUBLES, WORDINGS, make_case
 from log_prefixes import Line, Prefix, print_line
 from log_truth import Case, Expected, Must, cell_problem, row_problems
-
-from draftmeter.formats.log import Known, read_log, statistics_text
 
 Rows = list[dict[str, Any]]
 PER_CASE = settings(max_examples=60)

@@ -12,7 +12,6 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from interrupts import hears_ctrl_c
 
 from draftmeter.measure import server as server_module
 from draftmeter.measure.boot import measure_boot
@@ -26,6 +25,7 @@ from draftmeter.strict import write_json
 from draftmeter.study.config import parse_study
 from draftmeter.study.plan import BootPlan, plan_boot
 from draftmeter.study.schema import FolderModel, PromptFile
+from interrupts import hears_ctrl_c
 
 TESTS = Path(__file__).parents[1]
 CONFIG = TESTS.parent / "config" / "calibration.yaml"

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interrupts import hears_ctrl_c
-from made_up_server import engine_line
-from watch_scene import HISTOGRAM, PAGE, SECRET, FakeServer, fake_server, histogram, logged, wait_until
 
 from draftmeter.cli import main
 from draftmeter.record.watched import read_scrapes, read_watched
+from interrupts import hears_ctrl_c
+from made_up_server import engine_line
+from watch_scene import HISTOGRAM, PAGE, SECRET, FakeServer, fake_server, histogram, logged, wait_until
 
 COMMAND = [sys.executable, "-m", "draftmeter", "watch"]
 PROMPT = "my password is hunter2"

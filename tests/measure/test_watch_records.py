@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from watch_scene import EVERY_S, HISTOGRAM, FakeServer, Watch, fake_server, histogram, rows
 
 from draftmeter.measure.watch.recording import locked
 from draftmeter.record.watched import ScrapeRow, WatchedError, read_scrapes, read_watched
+from watch_scene import EVERY_S, HISTOGRAM, FakeServer, Watch, fake_server, histogram, rows
 
 
 @pytest.fixture

@@ -5,6 +5,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from draftmeter.formats.metrics import read_metrics
+from draftmeter.measure.watch.watching import Grid, ServerUnusable
+from draftmeter.record.watched import read_watched
 from watch_scene import (
     EVERY_S,
     HISTOGRAM,
@@ -19,10 +23,6 @@ from watch_scene import (
     rows,
     wait_until,
 )
-
-from draftmeter.formats.metrics import read_metrics
-from draftmeter.measure.watch.watching import Grid, ServerUnusable
-from draftmeter.record.watched import read_watched
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_server import ServerState, exposition
 from rich.console import Console
-from watch_scene import HISTOGRAM, SECRET, logged
 
 from draftmeter.commands.watch_panel import acceptance, chances, panel, plain_line, shown
 from draftmeter.formats.counters import Counters
@@ -19,6 +17,8 @@ from draftmeter.measure.http import AddressError, parse_address
 from draftmeter.measure.watch.durations import DurationError, parse_duration, show_duration
 from draftmeter.measure.watch.followed_log import ZoneMeter, stamp_offset
 from draftmeter.measure.watch.status import Status, Totals
+from made_up_server import ServerState, exposition
+from watch_scene import HISTOGRAM, SECRET, logged
 
 START = 1_796_000_000.0
 

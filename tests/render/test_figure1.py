@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_facts import forget, made_up_facts, made_up_intervals, write_csv, write_inputs
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
@@ -16,6 +15,7 @@ from draftmeter.render.facts import Facts, RenderError
 from draftmeter.render.figure_tables import Chance, read_fifths, read_intervals
 from draftmeter.render.figures import draw_figure1, overlapping, spread
 from draftmeter.render.style import save_figure
+from made_up_facts import forget, made_up_facts, made_up_intervals, write_csv, write_inputs
 
 FORMS = ("svg", "pdf", "png")
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from made_up_facts import made_up_facts, write_csv, write_inputs
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
@@ -20,6 +19,7 @@ from draftmeter.render.figure_tables import Moment, read_times
 from draftmeter.render.figures import draw_figure2, mean_width_s, moving_means, time_ticks
 from draftmeter.render.style import save_figure
 from draftmeter.stats.intervals import interval_series
+from made_up_facts import made_up_facts, write_csv, write_inputs
 
 FORMS = ("svg", "pdf", "png")
 

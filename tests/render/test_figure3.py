@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_facts import forget, made_up_facts, write_csv, write_inputs
-from made_up_figures import LAGS_S
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
@@ -14,6 +12,8 @@ from draftmeter.render.facts import Facts, RenderError
 from draftmeter.render.figure_tables import Lag, read_lags
 from draftmeter.render.figures import draw_figure3
 from draftmeter.render.style import save_figure
+from made_up_facts import forget, made_up_facts, write_csv, write_inputs
+from made_up_figures import LAGS_S
 
 FORMS = ("svg", "pdf", "png")
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from made_up_facts import fail_calibration, forget, made_up_facts
-from rendered_paper import FIGURES, PAPER, note, render_paper
 
 from draftmeter.render.documents import note_markdown, render_note
 from draftmeter.render.facts import Facts, RenderError
+from made_up_facts import fail_calibration, forget, made_up_facts
+from rendered_paper import FIGURES, PAPER, note, render_paper
 
 TEMPLATES = sorted(PAPER.rglob("*.j2"))
 

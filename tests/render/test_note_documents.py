@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import which
 
 import pytest
+
 from made_up_facts import forget, made_up_facts
 from made_up_figures import FALLING
 from made_up_served import served_facts

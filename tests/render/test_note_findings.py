@@ -4,13 +4,13 @@ import re
 from functools import cache
 
 import pytest
-from made_up_facts import as_analysed, made_up_facts
-from made_up_figures import FALLING, RISING, UNCLEAR, Findings
-from rendered_paper import note
 from test_note import section
 
 from draftmeter.analyse.regions import place, side, within
 from draftmeter.facts import Fact
+from made_up_facts import as_analysed, made_up_facts
+from made_up_figures import FALLING, RISING, UNCLEAR, Findings
+from rendered_paper import note
 
 TITLES = {
     "rising": "54.0% of draft tokens accepted, varying beyond chance, with chances that rise along the draft",

@@ -4,13 +4,13 @@ import re
 from functools import cache
 
 import pytest
-from made_up_facts import forget
-from made_up_served import SPEEDS, served_facts
-from rendered_paper import note
 from test_note import section
 
 from draftmeter.render.context import beside_context
 from draftmeter.render.facts import Facts
+from made_up_facts import forget
+from made_up_served import SPEEDS, served_facts
+from rendered_paper import note
 
 R = "Made-up reasoning prompts"
 SPEED = "### Speed with and without speculation"

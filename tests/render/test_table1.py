@@ -9,7 +9,6 @@ from typing import Any
 
 import pypandoc
 import pytest
-from made_up_facts import WORKLOADS, K, as_analysed, forget, made_up_facts, write_inputs
 
 from draftmeter.render.documents import MARKDOWN
 from draftmeter.render.facts import Facts, RenderError, read_facts
@@ -19,6 +18,7 @@ from draftmeter.render.tables import (
     render_table1_latex,
     render_table1_markdown,
 )
+from made_up_facts import WORKLOADS, K, as_analysed, forget, made_up_facts, write_inputs
 
 PAPER = Path(__file__).parents[2] / "paper"
 HOSTILE = r"<script>|\input{x}"

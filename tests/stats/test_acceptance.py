@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pooled_figures import figures
 
 from draftmeter.stats.acceptance import (
     CountsError,
@@ -19,6 +18,7 @@ from draftmeter.stats.acceptance import (
     share_through,
     tokens_per_step,
 )
+from pooled_figures import figures
 
 K = 3
 # Of its production server: share through 1..3, accepted over drafted, tokens per step.

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chance import ERRORS
 
+from chance import ERRORS
 from draftmeter.stats.blocks import BlocksError, memory_length, plan_blocks, resampled_cells
 
 

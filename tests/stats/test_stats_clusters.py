@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chance import fits
 
+from chance import fits
 from draftmeter.stats.ratios import Clusters, RatiosError, clusters_of, ratio_of_sums, scatter
 
 

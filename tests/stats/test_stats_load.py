@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from chance import CERTAIN, fits
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
+from chance import CERTAIN, fits
 from draftmeter.stats.blocks import plan_blocks
 from draftmeter.stats.load import LoadError, explained_share, range_of_means, regression_on_running, running_group
 from draftmeter.stats.resample import Joint, joint_estimates

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from chance import fits
-from pooled_figures import figures
 from scipy import stats
 
+from chance import fits
 from draftmeter.stats.acceptance import (
     CountsError,
     chance_at,
@@ -16,6 +15,7 @@ from draftmeter.stats.acceptance import (
 )
 from draftmeter.stats.pooled import equality_test, pooled_by_cluster, pooled_names
 from draftmeter.stats.ratios import clusters_of, ratio_of_sums, smooth_function_of_ratios
+from pooled_figures import figures
 
 AT = np.array([799.0, 646.0, 533.0])
 

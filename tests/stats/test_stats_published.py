@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from pooled_figures import figures
 
 from draftmeter.stats.acceptance import (
     accepted_over_drafted,
@@ -20,6 +19,7 @@ from draftmeter.stats.acceptance import (
 )
 from draftmeter.stats.intervals import hours_covered, sampling_sd, variance_ratio
 from draftmeter.stats.runs import relative_gap
+from pooled_figures import figures
 
 DRAFTS = 1e6
 K = 3

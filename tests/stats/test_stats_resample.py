@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chance import fits
 
+from chance import fits
 from draftmeter.stats.blocks import Blocks, plan_blocks
 from draftmeter.stats.resample import FISHER, FRACTION, LOG, PLAIN, Scale, Sums, joint_estimates
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chance import fits
 
+from chance import fits
 from draftmeter.stats.acceptance import CountsError
 from draftmeter.stats.runs import other_clients, relative_gap, streams_slope
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from chance import fits
 from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
+from chance import fits
 from draftmeter.stats.ratios import RatiosError, share_over_clusters
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chance import fits
 
+from chance import fits
 from draftmeter.stats.ratios import by_groups, clusters_of, mean_of_requests, summed_by
 
 

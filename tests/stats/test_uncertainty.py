@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from chance import ERRORS, fits
 from scipy import stats
 
+from chance import ERRORS, fits
 from draftmeter.stats.ratios import RatiosError, clusters_of, ratio_of_sums, smooth_function_of_ratios
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 import zstandard
-from made_up_records import write_boot
 
 from draftmeter.record.run import RecordError, read_raw, read_requests
 from draftmeter.study.archive import Archive, SourceSettings, archive_of, find_stored
 from draftmeter.study.config import parse_config, read_config
 from draftmeter.study.schema import ConfigError, Study
+from made_up_records import write_boot
 
 CONFIG = Path(__file__).parents[2] / "config"
 SHIPPED: dict[str, Any] = yaml.safe_load((CONFIG / "archive.yaml").read_text())

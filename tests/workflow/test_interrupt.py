@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import psutil
+
 from interrupts import hears_ctrl_c
 from study_run import ROOT, SNAKEMAKE, write_config
 

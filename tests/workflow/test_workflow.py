@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from study_run import write_config
 
 from draftmeter.study.archive import Archive
 from draftmeter.study.config import read_study
 from draftmeter.study.schema import Study
+from study_run import write_config
 
 ROOT = Path(__file__).parents[2]
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")

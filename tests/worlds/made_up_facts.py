@@ -7,12 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from made_up_figures import COUNTED, LAGS_S, RISING, Findings, K, below, fact, interval_facts, workload_facts
-
 from draftmeter.analyse.findings import find
 from draftmeter.analyse.interval_facts import RUNNING_MEANS
 from draftmeter.analyse.structure import structure_of
 from draftmeter.facts import PRODUCTION_INTERVALS, Fact, Lag, split_key
+from made_up_figures import COUNTED, LAGS_S, RISING, Findings, K, below, fact, interval_facts, workload_facts
 
 # Label, share through 1..K, drafts, numbers of streams.
 WORKLOADS: dict[str, tuple[str, tuple[float, ...], int, list[int]]] = {

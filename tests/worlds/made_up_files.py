@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from made_up_server import ServerState, engine_line, exposition, speculation_line
-
 from draftmeter.record.watched import ScrapeRow, Session, Watched, write_watched
+from made_up_server import ServerState, engine_line, exposition, speculation_line
 
 HISTOGRAMS = ([10, 20, 30, 40], [40, 30, 20, 10], [5, 5, 5, 5], [100, 0, 0, 900])
 NOISE = '(APIServer pid=71) INFO:     127.0.0.1:4711 - "POST /v1/chat/completions HTTP/1.1" 200 OK'

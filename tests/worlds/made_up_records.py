@@ -6,10 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from made_up_server import ServerState, engine_line, exposition, speculation_line
-
 from draftmeter.record.run import Boot, BootRun, Record, RequestRow, Revision
 from draftmeter.strict import canonical_json, write_json
+from made_up_server import ServerState, engine_line, exposition, speculation_line
 
 START = datetime(2031, 12, 31, 23, 59, 50, tzinfo=UTC)
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import yaml
-from made_up_facts import as_analysed, fail_calibration, made_up_facts
-from made_up_figures import RISING, fact
-from made_up_study import CONFIG, MadeUp, make_up
 
 from draftmeter.study.config import parse_study
 from draftmeter.study.schema import Study
+from made_up_facts import as_analysed, fail_calibration, made_up_facts
+from made_up_figures import RISING, fact
+from made_up_study import CONFIG, MadeUp, make_up
 
 GREEDY, KNOWN = "greedy", "known"
 # Runs that the baseline executes too, and how often as fast each was made with speculation.

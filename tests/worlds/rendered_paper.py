@@ -4,10 +4,9 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from made_up_facts import as_analysed, write_inputs
-
 from draftmeter.render.documents import render_note
 from draftmeter.render.facts import Facts
+from made_up_facts import as_analysed, write_inputs
 
 ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "paper"

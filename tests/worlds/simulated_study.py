@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from made_up_study import runs_of_files
 
 from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
@@ -16,6 +15,7 @@ from draftmeter.stats.intervals import interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, Traffic, accepted_drafts, simulate
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
+from made_up_study import runs_of_files
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.yaml"
 K = 3

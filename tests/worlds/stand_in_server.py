@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 from aiohttp import web
+
 from made_up_server import ServerState, engine_line, exposition, speculation_line
 
 K = 3

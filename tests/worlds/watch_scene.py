@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
 
-from made_up_server import ServerState, exposition, speculation_line
 from rich.console import Console
 
 from draftmeter.commands.watch_panel import shown
@@ -20,6 +19,7 @@ from draftmeter.formats.metrics import read_metrics
 from draftmeter.measure.http import parse_address
 from draftmeter.measure.watch.watching import Wanted, watch
 from draftmeter.record.watched import ScrapeRow, read_scrapes
+from made_up_server import ServerState, exposition, speculation_line
 
 EVERY_S = 0.1
 HISTOGRAM = [3, 2, 1, 4]  # of ten drafts, K = 3: 3 with none accepted, ... 4 with all
