@@ -51,11 +51,13 @@ class StudyFacts(Strict):
 
 
 class ServerDifference(Strict):
-    """Two servers that ran some of the same workloads, and each key in which they differ with what both have."""
+    """One key in which two servers differ that ran some of the same workloads, with what each has."""
 
     one: str
     other: str
-    keys: list[str]
+    key: str
+    of_one: str
+    of_other: str
 
 
 class SetupRow(Strict):

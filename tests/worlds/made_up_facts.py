@@ -61,7 +61,9 @@ def made_up_facts(kind: str = "known_answer", found: Findings = RISING) -> dict[
                 "authors": ["A. Nobody"],
             },
             "setup": [_setup_row("controlled"), _setup_row("production")],
-            "differences": [{"one": "controlled", "other": "production", "keys": ["the precision (float32; half)"]}],
+            "differences": [
+                {"one": "controlled", "other": "production", "key": "the precision", "of_one": "float32", "of_other": "half"}
+            ],
             "facts": facts,
             "labels": {name: label for name, (label, *_) in WORKLOADS.items()},
             "table1": [

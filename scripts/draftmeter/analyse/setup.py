@@ -68,8 +68,10 @@ def server_differences(tables: Tables) -> list[ServerDifference]:
         if shared:
             sides = [side[side["workload"].isin(shared)] for side in sides]
             speculation = (_text(side["speculative"].fillna("none")) for side in sides)
-            different = [*_different("speculation", *speculation), *differences(*sides)]
-            found.append(ServerDifference(one=one, other=other, keys=[f"{d.key} ({d.one}; {d.other})" for d in different]))
+            found += [
+                ServerDifference(one=one, other=other, key=key, of_one=of_one, of_other=of_other)
+                for key, of_one, of_other in [*_different("speculation", *speculation), *differences(*sides)]
+            ]
     return found
 
 
