@@ -79,7 +79,7 @@ def rows(production: dict[str, Any]) -> Iterator[Row]:
             yield Row(f"{fifth} fifth, chance at {k}", chance, 0.0005, f"fifth_{number}.chance_{k}")
 
 
-def statistics_of(traffic: Traffic, resamples: int) -> IntervalStatistics:
+def statistics_of(traffic: Traffic, resamples: int, confidence: float = 0.95) -> IntervalStatistics:
     """The interval statistics of a simulated log."""
     made = interval_series(
         traffic.end,
@@ -90,14 +90,14 @@ def statistics_of(traffic: Traffic, resamples: int) -> IntervalStatistics:
         accepted_at=traffic.accepted_at,
         running=traffic.running,
     )
-    return interval_statistics(made, Settings(resamples=resamples, seed=SEED))
+    return interval_statistics(made, Settings(resamples=resamples, seed=SEED, confidence=confidence))
 
 
-def compare(resamples: int = 2000, truth_slots: int = TRUTH_SLOTS) -> list[dict[str, str]]:
+def compare(resamples: int = 2000, truth_slots: int = TRUTH_SLOTS, confidence: float = 0.95) -> list[dict[str, str]]:
     """One row for each figure, with the columns of COLUMNS."""
     production = yaml.safe_load(PUBLISHED.read_text())["production"]
     slots = int(HOURS * 3600 / PUBLISHED_LIKE.interval_s)
-    found = statistics_of(simulate(PUBLISHED_LIKE, slots, np.random.default_rng(SEED)), resamples)
+    found = statistics_of(simulate(PUBLISHED_LIKE, slots, np.random.default_rng(SEED)), resamples, confidence)
     planted = statistics_of(simulate(PUBLISHED_LIKE, truth_slots, np.random.default_rng(SEED + 1)), 2)
     result = []
     for row in rows(production):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from chance import ERRORS
 from draftmeter.analyse.calibration import COLUMNS, calibrate, read_known_answer
 from draftmeter.analyse.checked import CheckFailed, check_rows, judge, read_calibration
 from draftmeter.analyse.facts import AnalysisError
@@ -105,9 +106,9 @@ def test_z_is_a_standard_normal_variable_for_a_mixed_run(tmp_path: Path) -> None
         one = Tables(made_up.counters, made_up.intervals, made_up.requests, made_up.checks, made_up.runs)
         one = one.of_runs(made_up.counters[made_up.counters["run"] == RUN])
         z.append([row.z for row in calibrate(study, one, known)])
-    # Three standard errors of the spread and of the mean of 60 values.
-    assert np.all((np.std(z, axis=0) > 0.72) & (np.std(z, axis=0) < 1.28))
-    assert np.all(np.abs(np.mean(z, axis=0)) < 3 / np.sqrt(60))
+    # The spread and the mean of 60 values, with five standard errors of both.
+    assert np.std(z, axis=0) == pytest.approx(np.ones(len(z[0])), abs=ERRORS / np.sqrt(2 * 60))
+    assert np.mean(z, axis=0) == pytest.approx(np.zeros(len(z[0])), abs=ERRORS / np.sqrt(60))
 
 
 def test_error_or_missing_metrics_make_the_row_unknown(made_up: MadeUp, tmp_path: Path) -> None:

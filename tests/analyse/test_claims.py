@@ -57,13 +57,13 @@ def test_opposite_findings_fail() -> None:
     server = replace(
         PUBLISHED_LIKE,
         chances=FALLING,
-        decays=(Decay(0.9, 600.0),),
+        decays=(Decay(0.9, 900.0),),
         load=BUSY,
         steps=Steps(per_s=80, sd_log=0.2, correlation=0.95),
         load_effect=-0.08,
     )
     streams = {1: 0.89, 2: 0.905, 4: 0.92, 8: 0.935, 16: 0.95}
-    claims, _ = judged(Planted(server, slots=20_000, low=0.95, high=0.90, synthetic=streams, long_enough=True))
+    claims, _ = judged(Planted(server, slots=30_000, low=0.95, high=0.90, synthetic=streams, long_enough=True))
     for name in (
         "production_between_groups",
         "drift_gone",

@@ -106,7 +106,7 @@ def test_shorter_intervals_are_joined_to_ten_seconds(interval_s: float) -> None:
 
 
 def test_intervals_that_do_not_divide_ten_seconds_are_not_compared() -> None:
-    estimates = analysed(Planted(replace(SHORT, interval_s=4.0), slots=1500), config(200, (50, 400)))
+    estimates = analysed(Planted(replace(SHORT, interval_s=4.0), slots=1500, long_enough=True), config(200, (50, 400)))
     keys = set(compared(estimates))
     assert not [key for key in keys if "variance_ratio" in key or "running_" in key or "autocorrelation" in key]
     assert "traffic.accepted_over_drafted" in keys

@@ -388,7 +388,7 @@ BYTES = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=BYTES, compress=st.sampled_from([bytes, gzip.compress, zstandard.compress]))
 def test_any_bytes_are_read_or_refused(data: bytes, compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / "file"

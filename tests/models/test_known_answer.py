@@ -32,23 +32,28 @@ def simulate(chain: Chain, setting: Setting, requests: int, seed: int) -> dict[s
     rng = np.random.default_rng(seed)
     served = served_distribution(chain.matrix, chain.temperature, setting)
     first = served_distribution(chain.start[None, :], chain.temperature, setting)[0]
+    first, served = np.cumsum(first), np.cumsum(served, axis=1)
+
+    def drawn(cumulative: np.ndarray) -> int:
+        return min(int(cumulative.searchsorted(rng.random(), side="right")), len(cumulative) - 1)
+
     draft = chain.matrix.argmax(axis=1)
     out = {name: np.zeros(requests) for name in ("drafts", "a1", "a2", "a3", "emitted", "past_cut")}
     for request in range(requests):
-        reply = [rng.choice(len(first), p=first)]
+        reply = [drawn(first)]
         while len(reply) < setting.max_tokens and reply[-1] != END:
             out["drafts"][request] += 1
             token, new, accepted = reply[-1], [], 0
             for _ in range(K):
                 proposal = draft[token]
-                sampled = rng.choice(len(first), p=served[token])
+                sampled = drawn(served[token])
                 new.append(sampled)
                 if sampled != proposal:
                     break
                 accepted += 1
                 token = proposal
             else:
-                new.append(rng.choice(len(first), p=served[token]))
+                new.append(drawn(served[token]))
             for k in range(accepted):
                 out[f"a{k + 1}"][request] += 1
             kept = new[: setting.max_tokens - len(reply)]
@@ -63,17 +68,19 @@ def simulate(chain: Chain, setting: Setting, requests: int, seed: int) -> dict[s
 @pytest.mark.parametrize("setting", [s for s in settings(STUDY) if s.max_tokens <= 128], ids=str)
 def test_moments_agree_with_a_simulation(setting: Setting) -> None:
     exact = expect(build_chain(MODEL, setting.category), setting, K)
-    found = simulate(build_chain(MODEL, setting.category), setting, requests=250, seed=11)
+    found = simulate(build_chain(MODEL, setting.category), setting, requests=600, seed=11)
     counts = np.column_stack([found[name] for name in ("drafts", "a1", "a2", "a3")] + [found["emitted"] - 1])
     standard = (counts - exact.mean) / np.sqrt(np.diag(exact.covariance))
-    assert np.all(np.abs(standard.mean(axis=0)) < 4 / np.sqrt(len(counts)))
+    # Six standard errors: there are a hundred of these comparisons.
+    assert np.all(np.abs(standard.mean(axis=0)) < 6 / np.sqrt(len(counts)))
     # The share's own variance: accepted less share times drafts, as the calibration uses it.
     weights = np.eye(K + 2)[1 : K + 1] - np.outer(exact.mean[1 : K + 1] / exact.mean[0], np.eye(K + 2)[0])
     measured = (counts - exact.mean) @ weights.T
     variance = np.einsum("kw,wv,kv->k", weights, exact.covariance, weights)
     assert np.allclose(measured.var(axis=0) / variance, 1, atol=0.4)
     past_cut = found["past_cut"]
-    assert abs(past_cut.mean() - exact.accepted_past_cut) < 4.5 * past_cut.std() / np.sqrt(len(past_cut)) + 1e-9
+    # At most K in a request: the variance is at most K times the mean.
+    assert abs(past_cut.mean() - exact.accepted_past_cut) < 6 * np.sqrt(K * exact.accepted_past_cut / len(past_cut)) + 1e-9
 
 
 def test_equal_chances_give_powers() -> None:

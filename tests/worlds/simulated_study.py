@@ -11,7 +11,7 @@ from draftmeter.analyse.comparison import read_published
 from draftmeter.analyse.estimates import Estimates, estimate
 from draftmeter.analyse.tables import Tables, check_tables
 from draftmeter.stats.blocks import acceptance_blocks
-from draftmeter.stats.intervals import interval_series
+from draftmeter.stats.intervals import IntervalSeries, interval_series
 from draftmeter.stats.simulate import PUBLISHED_LIKE, Server, Traffic, accepted_drafts, simulate
 from draftmeter.study.archive import Archive, archive_of
 from draftmeter.study.config import parse_config
@@ -42,7 +42,7 @@ class Planted:
     others: dict[int, int] = field(default_factory=dict)
     """Generated tokens of other clients, by number of streams of the synthetic workload."""
     long_enough: bool = False
-    """Draw the traffic again until it has blocks for its intervals: luck alone makes one in some forty seem too short."""
+    """Whether the traffic has blocks for its intervals, as that of :func:`long_traffic`."""
 
 
 def config(
@@ -94,29 +94,37 @@ def _run(server: str, run: str) -> dict[str, Any]:
     return {"server": server, "boot": "boot-1", "attempt": 1, "run": run}
 
 
-def _traffic(planted: Planted, rng: np.random.Generator) -> Traffic:
+def long_traffic(server: Server, slots: int, rng: np.random.Generator) -> Traffic:
+    """The first traffic with blocks enough for its intervals: luck alone makes one in some forty seem too short."""
     for _ in range(TRIES):
-        traffic = simulate(planted.server, planted.slots, rng)
-        if not planted.long_enough or _blocks(traffic, planted.server.interval_s) > ENOUGH_BLOCKS:
+        traffic = simulate(server, slots, rng)
+        if has_blocks(as_lines(traffic, server.interval_s)):
             return traffic
     raise AssertionError(f"none of {TRIES} traffics has blocks for its intervals: plant more slots or a shorter memory")
 
 
-def _blocks(traffic: Traffic, interval_s: float) -> float:
-    seen = interval_series(
-        traffic.end,
-        traffic.drafts,
-        traffic.accepted,
-        traffic.drafted,
-        window_s=interval_s,
-        accepted_at=traffic.accepted_at,
-        running=traffic.running,
-    )
-    return len(seen) / acceptance_blocks(seen, seen.at_least(MIN_DRAFTS)).memory
+def has_blocks(seen: IntervalSeries) -> bool:
+    """Whether its memory leaves blocks for the intervals of all figures."""
+    return len(seen) > ENOUGH_BLOCKS * acceptance_blocks(seen, seen.at_least(MIN_DRAFTS)).memory
+
+
+def as_lines(traffic: Traffic, interval_s: float = 10.0, **changed: object) -> IntervalSeries:
+    """Its log; `changed` replaces columns."""
+    columns = {
+        "end": traffic.end,
+        "drafts": traffic.drafts,
+        "accepted": traffic.accepted,
+        "drafted": traffic.drafted,
+        "window_s": interval_s,
+        "accepted_at": traffic.accepted_at,
+        "running": traffic.running,
+    }
+    return interval_series(**(columns | changed))
 
 
 def _lines(planted: Planted, rng: np.random.Generator) -> list[dict[str, Any]]:
-    server, traffic = planted.server, _traffic(planted, rng)
+    server = planted.server
+    traffic = (long_traffic if planted.long_enough else simulate)(server, planted.slots, rng)
     rows = zip(traffic.end, traffic.drafts, traffic.accepted_at, traffic.running, strict=True)
     return [
         {
