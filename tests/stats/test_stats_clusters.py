@@ -52,7 +52,7 @@ def test_one_boot_and_clusters_within_boots_by_hand() -> None:
 def test_crossed_boots_are_the_two_way_table() -> None:
     # Five boots of six prompts: the variance of the sum from the mean squares of the analysis of variance.
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(5, 6)) + 2 * rng.normal(size=(5, 1)) + rng.normal(size=(1, 6))
+    values = rng.normal(size=(5, 6)) + np.linspace(-3, 3, 5)[:, None] + rng.normal(size=(1, 6))
     values -= values.mean()
     found = scatter(values.reshape(-1, 1), table(6, 5))
     of_boots = 6 * np.sum(values.mean(axis=1) ** 2) / 4
