@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftmeter.job import job
-from draftmeter.models.lock import lock_models
+from draftmeter.models.prepare import lock_models
 from draftmeter.study.config import parse_study
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from draftmeter.scoring import is_right
+from draftmeter.measure.prompts import is_right
 from draftmeter_training.decoder import Decoder
 from draftmeter_training.reference import Acceptance, SamplingRule, acceptance, replay, same_steps, speculate
 

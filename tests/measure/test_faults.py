@@ -18,13 +18,11 @@ from test_boot import TESTS, children, folder, measure, plan
 
 from draftmeter.formats.log import is_statistics_line
 from draftmeter.measure import partial_record, prompts
-from draftmeter.measure.client import ClientError
-from draftmeter.measure.clock import RunClock
+from draftmeter.measure.client import ClientError, RunClock
 from draftmeter.measure.partial_record import NotWritten
-from draftmeter.measure.ports import PortTaken, reserved_port
 from draftmeter.measure.progress import Progress
 from draftmeter.measure.prompts import Turn
-from draftmeter.measure.server import ServerError, running_server
+from draftmeter.measure.server import PortTaken, ServerError, reserved_port, running_server
 from draftmeter.measure.traffic import send_run
 from draftmeter.record import provenance
 from draftmeter.record.run import RecordError, RequestRow, read_boot, read_record, read_requests, read_started

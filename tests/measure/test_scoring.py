@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftmeter.measure.client import _Reply
-from draftmeter.measure.prompts import Turn
-from draftmeter.scoring import is_right
+from draftmeter.measure.prompts import Turn, is_right
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from safetensors.numpy import load_file
 
 from draftmeter.models.checkpoint import BYTES, HIDDEN, group_tokens
 from draftmeter.models.known_answer import build_chain
-from draftmeter.models.lock import lock_models, read_lock, with_locked_revisions
-from draftmeter.models.prepare import ModelError, prepare_model
+from draftmeter.models.prepare import ModelError, lock_models, prepare_model, read_lock, with_locked_revisions
 from draftmeter.study.config import read_study
 from draftmeter.study.schema import ConfigError, FolderModel, HubModel, KnownAnswerModel
 

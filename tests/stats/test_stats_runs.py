@@ -55,3 +55,8 @@ def test_slopes_that_cannot_be_known() -> None:
     assert "no draft" in streams_slope([1, 4, 8], [5, 6, 0], [10, 10, 0], ["a"] * 3, 0.95).estimate.unknown
     with pytest.raises(CountsError, match="at least one"):
         streams_slope([0, 1, 2], [1, 1, 1], [2, 2, 2], ["a"] * 3, 0.95)
+
+
+def test_the_same_acceptance_on_every_rung_is_no_trend_for_certain() -> None:
+    found = streams_slope([1, 8, 32, 64], [528.0] * 4, [693.0] * 4, ["shared"] * 4, 0.95)
+    assert (found.estimate.value, found.estimate.low, found.estimate.high) == (0.0, 0.0, 0.0)

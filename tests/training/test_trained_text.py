@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-from draftmeter.scoring import is_right
+from draftmeter.measure.prompts import is_right
 from draftmeter_training import conversations, essays, questions
 from draftmeter_training.corpus import CorpusError, is_held_out, read_corpus
 from draftmeter_training.prompts import CATEGORIES, COUNT, MIXED_COUNT, MOST_CHARACTERS, prompt_sets

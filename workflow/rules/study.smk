@@ -1,5 +1,5 @@
 # What only a study that measures has: boots, models, and what a measuring job asks for.
-from draftmeter.models.lock import with_locked_revisions
+from draftmeter.models.prepare import with_locked_revisions
 from draftmeter.study.archive import Material
 from draftmeter.study.plan import (
     boot_names,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from draftmeter.analyse.clusters import Requests
 from draftmeter.analyse.counts import Counts, by_draft
 from draftmeter.analyse.interval_series import workload_intervals
+from draftmeter.analyse.requests import Requests
 from draftmeter.analyse.tables import Tables, by_position, numbers
 from draftmeter.stats.acceptance import CountsError
 from draftmeter.stats.estimate import Estimate

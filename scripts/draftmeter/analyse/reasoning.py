@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import PERCENT, POINTS, fact
+from draftmeter.analyse.requests import cells_of, clusters_of_cells
 from draftmeter.analyse.tables import Measured, Tables, numbers
 from draftmeter.facts import REASONING, Fact
 from draftmeter.stats.ratios import smooth_function_of_ratios, summed_by

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from draftmeter.analyse.clusters import cells_of, clusters_of_cells
 from draftmeter.analyse.facts import AnalysisError, count_fact, fact
+from draftmeter.analyse.requests import cells_of, clusters_of_cells
 from draftmeter.analyse.setup import differences
 from draftmeter.analyse.tables import Measured, Tables, numbers, run_labels
 from draftmeter.facts import Fact

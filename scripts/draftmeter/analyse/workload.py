@@ -16,12 +16,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from draftmeter.analyse.clusters import Requests, requests_of
 from draftmeter.analyse.confidence import Confidence, confidence_in
 from draftmeter.analyse.counts import COUNTED, Counts, IntervalSeries, Part, counts_of_row, counts_of_series, in_words, pooled
 from draftmeter.analyse.facts import fact
 from draftmeter.analyse.quantities import COUNTS, Quantity, Value, catalogue_of, measured
-from draftmeter.analyse.requests import request_facts
+from draftmeter.analyse.requests import Requests, request_facts, requests_of
 from draftmeter.analyse.tables import Tables, numbers, run_labels
 from draftmeter.facts import Fact
 from draftmeter.study.plan import derive_seed

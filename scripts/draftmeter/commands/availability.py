@@ -200,7 +200,7 @@ def of_config(path: Path) -> list[Availability]:
     """One for each server of a study, one for an archive; raise :class:`UnusableInput` for a file
     that is no config at all.
     """
-    from draftmeter.models.lock import with_locked_revisions  # noqa: PLC0415
+    from draftmeter.models.prepare import with_locked_revisions  # noqa: PLC0415
     from draftmeter.study.config import parse_config, read_yaml  # noqa: PLC0415
     from draftmeter.study.schema import ConfigError, Study  # noqa: PLC0415
 

@@ -4,21 +4,42 @@ never text on disk.
 
 import hashlib
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from pydantic import ValidationError
 
-from draftmeter.measure.clock import RunClock
 from draftmeter.measure.http import FAILURES, reason_of
-from draftmeter.measure.prompts import Turn
+from draftmeter.measure.prompts import Turn, is_right
 from draftmeter.record.run import RequestRow
 from draftmeter.record.watched import first_problem
-from draftmeter.scoring import is_right
 from draftmeter.strict import canonical_json
 from draftmeter.study.schema import Sampling, Workload
+
+
+class RunClock:
+    """Unix seconds: one reading of the wall clock, and from there on a monotonic clock.
+
+    Differences of its times are durations, whatever happens to the wall clock in between.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._began = wall()
+        self._from = monotonic()
+
+    def now(self) -> float:
+        """The time, in Unix seconds as the wall clock would say had nobody set it since."""
+        return self._began + (self._monotonic() - self._from)
+
+    def step_s(self) -> float:
+        """Seconds by which the wall clock is ahead of this one by now (negative: behind)."""
+        return self._wall() - self.now()
+
 
 # What is not sent is taken from the checkpoint's own generation config, behind the back of the
 # record.

@@ -4,6 +4,7 @@ requests everywhere.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,6 +15,16 @@ import numpy as np
 from draftmeter.strict import canonical_json
 from draftmeter.study.plan import RunPlan, derive_seed
 from draftmeter.study.schema import PromptFile, PromptSet, RandomWords, Sessions
+
+THINKING_ENDS = "</think>"
+
+
+def is_right(reply: str, right: str) -> bool:
+    """Whether `reply`, its thinking part left out, begins with what the right reply says; spaces and a last full stop aside."""
+    said = " ".join(reply.rsplit(THINKING_ENDS, maxsplit=1)[-1].split())
+    wanted = " ".join(right.split()).rstrip(".")
+    return re.match(rf"{re.escape(wanted)}(?!\w)", said) is not None
+
 
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 

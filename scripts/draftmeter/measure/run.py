@@ -11,8 +11,7 @@ import aiohttp
 
 from draftmeter.formats.counters import add_up
 from draftmeter.formats.metrics import MetricsError, difference, read_strict
-from draftmeter.measure.client import Client, ClientError
-from draftmeter.measure.clock import RunClock
+from draftmeter.measure.client import Client, ClientError, RunClock
 from draftmeter.measure.partial_record import PartialRecord
 from draftmeter.measure.progress import Progress, say
 from draftmeter.measure.quiet import QuietTimeout, wait_until_quiet

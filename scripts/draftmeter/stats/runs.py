@@ -77,10 +77,14 @@ def streams_slope(
     if np.any(n == 0) or len(rungs) < 2:
         reason = "a rung made no draft" if np.any(n == 0) else f"{len(rungs)} number of streams; a slope needs two"
         return StreamsSlope(Estimate(None, None, None, len(rungs), reason), len(rungs), same)
-    fit = stats.linregress(np.log2(rungs), y / n)
-    slope, freedom = float(fit.slope), len(rungs) - 2
+    share, freedom = y / n, len(rungs) - 2
+    if np.ptp(share) == 0:  # scipy has no error for a constant; replies to the same seeds can be the same on every rung
+        slope, stderr = 0.0, 0.0
+    else:
+        fit = stats.linregress(np.log2(rungs), share)
+        slope, stderr = float(fit.slope), float(fit.stderr)
     if len(rungs) < FEWEST_RUNGS:
         reason = f"no interval: {len(rungs)} numbers of streams, {FEWEST_RUNGS} are needed"
         return StreamsSlope(Estimate(slope, None, None, len(rungs), reason), len(rungs), same)
     method = f"{confidence:.0%} t interval from how the numbers of streams scatter around the line"
-    return StreamsSlope(t_estimate(slope, float(fit.stderr), freedom, confidence, len(rungs), method), len(rungs), same)
+    return StreamsSlope(t_estimate(slope, stderr, freedom, confidence, len(rungs), method), len(rungs), same)
