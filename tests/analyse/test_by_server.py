@@ -110,6 +110,7 @@ def test_what_differs_with_speculation_itself_is_no_difference(tmp_path: Path) -
     runs = made_up.runs.copy()
     for server, own in (("controlled", ["--port", "1", "--speculative-config", "{}"]), ("baseline", ["--port", "2"])):
         runs.loc[runs["server"] == server, "server_arguments"] = json.dumps(["--dtype", "float32", *own])
+        runs.loc[runs["server"] == server, "server_environment"] = json.dumps({"TMPDIR": f"/tmp/{server}"})
     found = facts_of(estimate(study, tables_of(replace(made_up, runs=runs)), known_of(made_up, tmp_path), PUBLISHED))
     assert all(fact.value is not None for key, fact in found.items() if key.endswith(".speedup"))
 

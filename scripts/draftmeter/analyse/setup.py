@@ -26,6 +26,8 @@ DECISIVE = {
 }
 # Arguments that belong to speculation itself, or say only where a server was.
 OWN_ARGUMENTS = {"speculative-config", "per-request-spec-decode-metrics", "port"}
+# A folder that each boot gets for itself.
+OWN_VARIABLES = {"TMPDIR"}
 
 
 class Difference(NamedTuple):
@@ -95,7 +97,8 @@ def _variables(runs: pd.DataFrame) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for text in runs["server_environment"]:
         for name, value in json.loads(text).items():
-            found.setdefault(name, set()).add(value)
+            if name not in OWN_VARIABLES:
+                found.setdefault(name, set()).add(value)
     return {name: " or ".join(sorted(values)) for name, values in found.items()}
 
 
