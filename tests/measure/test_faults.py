@@ -159,13 +159,13 @@ def test_a_server_that_hangs_in_mid_run_is_given_up(folder: Path) -> None:
 
 def test_other_clients_above_their_share_fail_a_run_with_passes(folder: Path) -> None:
     with pytest.raises(ClientError, match=r"other clients sent 4 requests and got \d+ tokens .*Stop the other traffic"):
-        measure(one_run("others@10"), folder)
+        measure(one_run("others@10", quiet_timeout_s=20.0), folder)
     assert (partial(folder) / "metrics-after.prom").exists()
     assert_measured_anew(folder)
 
 
 def test_other_clients_below_their_share_are_recorded_and_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    measure(one_run("others@10", max_other_clients_share=0.5), folder)
+    measure(one_run("others@10", max_other_clients_share=0.5, quiet_timeout_s=20.0), folder)
     others = read_record(finished(folder)).other_clients
     assert others is not None and others.requests == 4 and 0.05 < others.share < 0.2
     assert "other clients sent 4 requests" in capsys.readouterr().err
@@ -185,13 +185,13 @@ def short_session_traffic(mode: str, duration_s: float = 4.0, **changes: Any) ->
 
 
 def test_other_clients_of_session_traffic_are_only_recorded(folder: Path) -> None:
-    measure(short_session_traffic("others@2"), folder)
+    measure(short_session_traffic("others@2", quiet_timeout_s=20.0), folder)
     others = read_record(finished(folder)).other_clients
     assert others is not None and others.share > 0.2
 
 
 def test_a_failed_turn_costs_itself_and_its_session_goes_on(folder: Path) -> None:
-    measure(short_session_traffic("status-429@3", max_failed_share=0.5), folder)
+    measure(short_session_traffic("status-429@3", max_failed_share=0.5, quiet_timeout_s=20.0), folder)
     rows = read_requests(finished(folder))
     failed = [row for row in rows if row.error is not None]
     assert failed and read_record(finished(folder)).errors == len(failed)
