@@ -27,7 +27,7 @@ DECISIVE = {
 # Arguments that belong to speculation itself, or say only where a server was.
 OWN_ARGUMENTS = {"speculative-config", "per-request-spec-decode-metrics", "port"}
 # A folder that each boot gets for itself.
-OWN_VARIABLES = {"TMPDIR"}
+PER_BOOT_VARIABLES = {"TMPDIR"}
 
 
 class Difference(NamedTuple):
@@ -97,7 +97,7 @@ def _variables(runs: pd.DataFrame) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for text in runs["server_environment"]:
         for name, value in json.loads(text).items():
-            if name not in OWN_VARIABLES:
+            if name not in PER_BOOT_VARIABLES:
                 found.setdefault(name, set()).add(value)
     return {name: " or ".join(sorted(values)) for name, values in found.items()}
 
